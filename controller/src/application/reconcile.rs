@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
-use vela_api::names::condition as types;
-use vela_api::{AppStatus, Application};
+use vela_api::names::{condition as types, reason};
+use vela_api::{AppStatus, Application, Condition};
 use vela_cluster::ApiError;
 
 use super::facts;
@@ -117,7 +117,10 @@ impl<'c> Reconcile<'c> {
     fn note_clusters(&self, status: &mut AppStatus) {
         let named: Vec<String> =
             status.services.iter().map(|service| service.cluster.clone()).collect();
-        let troubles = removed_clusters::troubles(&self.session, &named);
+        let is_replaced =
+            |it: &Condition| it.type_ == types::CLUSTERS && it.reason == reason::REPLACED;
+        let was_replaced = status.conditions.iter().any(is_replaced);
+        let troubles = removed_clusters::troubles(&self.session, (&named, was_replaced));
         status::set_clusters(status, troubles, self.now);
     }
 

@@ -1,6 +1,7 @@
 //! Whether a reconcile has anything to do: what an Application depends on, as hashes, compared with what the last complete
 //! reconcile left. Nothing is decoded for that: of the ResourceTrackers only the names and versions are read.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,6 +148,12 @@ impl<'a> Subject<'a> {
             // What an older tracker records of a cluster is collected once the cluster can be reached.
             let away = live_objects(ctx, clusters, app_key, cluster).err().map(|it| it.to_string());
             away.hash(&mut hasher);
+            away.hash(&mut content);
+        }
+        // What was left behind in a cluster is recorded no more, and yet the status says how it is with that cluster.
+        let named: BTreeSet<&str> = app.status.services.iter().map(|it| &*it.cluster).collect();
+        for cluster in named.into_iter().filter(|it| !recorded.clusters.contains(*it)) {
+            let away = live_objects(ctx, clusters, app_key, cluster).err().map(|it| it.to_string());
             away.hash(&mut content);
         }
         for (cluster, entries) in ctx.clusters.back(app_key) {

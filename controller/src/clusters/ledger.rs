@@ -26,6 +26,8 @@ pub enum Cause {
     Detached,
     /// Somebody asked to forget them.
     Forgotten,
+    /// Another cluster has the name now.
+    Replaced,
     /// Somebody took them out of the trackers, as the client does before it takes a cluster away.
     Stripped,
 }
@@ -101,7 +103,12 @@ impl Entry {
     fn key(&self) -> String {
         let Self { app, api_version, kind, namespace, name, .. } = self;
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        let identity = [app, group, kind, namespace, name].join("\n");
+        let mut identity = [app, group, kind, namespace, name].join("\n");
+        if self.cause == Cause::Replaced {
+            // Each cluster that had the name may have one of it.
+            identity.push('\n');
+            identity.push_str(&self.cluster_uid);
+        }
         format!("{:016x}", vela_gocompat::fnv::fnv1a_64(identity.as_bytes()))
     }
 }
@@ -288,6 +295,9 @@ mod tests {
         let other = Entry { api_version: "apps/v2".into(), time: "later".into(), ..one.clone() };
         assert_eq!(one.key(), other.key());
         assert_ne!(one.key(), entry("b").key());
+        let of = |uid: &str, cause| Entry { cluster_uid: uid.into(), cause, ..one.clone() }.key();
+        assert_eq!(of("1", Cause::Stripped), of("2", Cause::Stripped));
+        assert_ne!(of("1", Cause::Replaced), of("2", Cause::Replaced));
         let text = |e: &Entry| json!(e).to_string();
         let stored = json!({"data": {one.key(): text(&one)}});
         let all = vec![(one.key(), text(&one)), (entry("b").key(), text(&entry("b")))];

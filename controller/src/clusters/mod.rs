@@ -7,6 +7,7 @@ pub mod access;
 pub mod ledger;
 pub mod nodes;
 pub mod rejoin;
+pub(crate) mod replaced;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +69,8 @@ struct Enabled {
     changes: Arc<Notify>,
     /// Something is there whose ledger was not read yet.
     joins: Arc<Notify>,
+    /// A cluster may be another one than before.
+    identities: Arc<Notify>,
     /// What goes back to the trackers of Applications, by cluster.
     back: Mutex<BTreeMap<String, BTreeMap<Key, Vec<Entry>>>>,
     wake: Wake,
@@ -104,12 +107,15 @@ impl Clusters {
         let said = Arc::clone(&changes);
         let joins = Arc::<Notify>::default();
         let joined = Arc::clone(&joins);
+        let identities = Arc::<Notify>::default();
+        let identified = Arc::clone(&identities);
         let woken = Arc::clone(&wake);
         let changed: Changed = Arc::new(move |name: &str| {
             // Permits one waiter, or the next one: nothing is missed.
             noted.notify_one();
             said.notify_one();
             joined.notify_one();
+            identified.notify_one();
             let all: BTreeSet<Key> = match name {
                 "" => observed.0.lock().values().flatten().cloned().collect(),
                 name => observed.0.lock().get(name).cloned().unwrap_or_default(),
@@ -126,8 +132,18 @@ impl Clusters {
         let namespace = namespace.to_owned();
         let back = Mutex::default();
         let wake = woken;
-        let on =
-            Enabled { members, concerned, access, namespace, news, changes, joins, back, wake };
+        let on = Enabled {
+            members,
+            concerned,
+            access,
+            namespace,
+            news,
+            changes,
+            joins,
+            identities,
+            back,
+            wake,
+        };
         Self { enabled: Some(on) }
     }
 

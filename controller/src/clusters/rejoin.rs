@@ -63,7 +63,7 @@ pub(super) fn decide(
         let app = entry.key_of_app();
         let is_same = !uid.is_empty() && entry.cluster_uid == uid;
         match (&app, entry.cause) {
-            (Some(app), Cause::Detached) if is_same && exists(app) => {
+            (Some(app), Cause::Detached | Cause::Replaced) if is_same && exists(app) => {
                 decided.back.entry(app.clone()).or_default().push(entry);
             }
             _ if asks == LeftBehind::Forget => decided.forget.push(entry),
@@ -187,15 +187,20 @@ mod tests {
                 entry("n/there", "1", Cause::Stripped),
                 entry("n/there", "2", Cause::Detached),
                 entry("odd", "1", Cause::Forgotten),
+                entry("n/there", "4", Cause::Replaced),
+                entry("n/gone", "4", Cause::Replaced),
             ]
         };
         for (asks, uid, expected) in [
-            (LeftBehind::Keep, "1", (1, 0, 0, 4)),
-            (LeftBehind::Forget, "1", (1, 4, 0, 0)),
-            (LeftBehind::Collect, "1", (1, 0, 3, 1)),
+            (LeftBehind::Keep, "1", (1, 0, 0, 6)),
+            (LeftBehind::Forget, "1", (1, 6, 0, 0)),
+            (LeftBehind::Collect, "1", (1, 0, 3, 3)),
             // Nobody knows which cluster it is.
-            (LeftBehind::Collect, "", (0, 0, 0, 5)),
-            (LeftBehind::Keep, "3", (0, 0, 0, 5)),
+            (LeftBehind::Collect, "", (0, 0, 0, 7)),
+            (LeftBehind::Keep, "3", (0, 0, 0, 7)),
+            // The one that was replaced is back.
+            (LeftBehind::Keep, "4", (1, 0, 0, 6)),
+            (LeftBehind::Collect, "4", (1, 0, 1, 5)),
         ] {
             let decided = decide(all(), uid, asks, |app| app.name == "there");
             let back = decided.back.values().map(Vec::len).sum::<usize>();

@@ -18,6 +18,21 @@ pub(crate) fn left_behind(cluster: &str, objects: usize) -> String {
     )
 }
 
+/// Objects in a cluster whose name another one has now.
+#[must_use]
+pub(crate) fn cluster_replaced(cluster: &str, objects: usize) -> String {
+    format!(
+        "Cluster {cluster} is another one than before. {objects} objects in the former one are not managed any more, they are listed \
+         in the ConfigMap vela-left-behind-{cluster}. The next run of the workflow deploys to the new one."
+    )
+}
+
+/// A cluster that was replaced, and to which no run has deployed since.
+#[must_use]
+pub(crate) fn replaced_and_empty(cluster: &str) -> String {
+    format!("cluster {cluster:?} was replaced; the next run of the workflow deploys to it")
+}
+
 /// What of the clusters of an Application cannot be reached. Of many the first are named.
 #[must_use]
 pub(crate) fn clusters_in_trouble(troubles: &[String]) -> String {

@@ -421,7 +421,7 @@ async fn a_step_may_go_on_without_a_cluster_that_is_away() {
 }
 
 /// What the ledger of a cluster says: names of objects and why.
-fn ledger(world: &World, cluster: &str) -> Vec<(String, String)> {
+pub(super) fn ledger(world: &World, cluster: &str) -> Vec<(String, String)> {
     let state = world.server.state.lock();
     let map = state.get("configmaps", "vela-system", &format!("vela-left-behind-{cluster}"));
     let data = map.and_then(|map| map["data"].as_object().cloned()).unwrap_or_default();
@@ -457,6 +457,24 @@ async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
     assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
 }
 
+/// What the ledger says goes back to the Application.
+pub(super) async fn settle_ledger(process: &Process) {
+    let stop = tokio_util::sync::CancellationToken::new();
+    let settling = async {
+        let exists = |_: &crate::queue::Key| Recorded { exists: true, records: Vec::new() };
+        let (clusters, io) = (&process.context.clusters, &process.context.io);
+        clusters.settle(io, &process.context.events, &exists, &stop).await;
+    };
+    let key = crate::queue::Key::new(NAMESPACE, "a");
+    let ending = async {
+        while process.context.clusters.back(&key).is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        stop.cancel();
+    };
+    tokio::join!(settling, ending);
+}
+
 /// The Secret of a cluster was gone for a while: what was left behind is managed again.
 #[tokio::test]
 async fn what_was_left_behind_comes_back_with_its_cluster() {
@@ -472,20 +490,7 @@ async fn what_was_left_behind_comes_back_with_its_cluster() {
     assert_eq!(ledger(&world, "west"), [("w".to_owned(), "detached".to_owned())]);
     let members = process.context.clusters.members().unwrap();
     members.join(cluster("west"), west.client(process.number), "west");
-    let stop = tokio_util::sync::CancellationToken::new();
-    let settling = async {
-        let exists = |_: &crate::queue::Key| Recorded { exists: true, records: Vec::new() };
-        let (clusters, io) = (&process.context.clusters, &process.context.io);
-        clusters.settle(io, &process.context.events, &exists, &stop).await;
-    };
-    let key = crate::queue::Key::new(NAMESPACE, "a");
-    let ending = async {
-        while process.context.clusters.back(&key).is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        stop.cancel();
-    };
-    tokio::join!(settling, ending);
+    settle_ledger(&process).await;
     work(&world, &process).await;
     assert_eq!(ledger(&world, "west"), []);
     assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));

@@ -34,6 +34,7 @@ mod query;
 mod read_only;
 mod readiness;
 mod refused_write;
+mod replaced;
 mod requeue_backoff;
 mod restart;
 mod rollout;

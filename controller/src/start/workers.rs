@@ -160,6 +160,10 @@ pub(super) fn start(
         });
     }
     if context.clusters.is_on() {
+        let (working, until) = (Arc::clone(context), ending.clone());
+        workers.spawn(async move {
+            working.clusters.accept(&working.trackers, &until).await;
+        });
         let (context, duty) = (Arc::clone(context), duty.clone());
         workers.spawn(async move {
             duty.run(|ending| {

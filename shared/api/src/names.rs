@@ -294,6 +294,8 @@ pub mod annotation {
     pub const CLUSTER_EXCHANGE: &str = "cluster.core.oam.dev/cluster-gateway-proxy-configuration";
     /// Clusters whose objects an Application does not wait for any more, separated by commas.
     pub const FORGET_CLUSTERS: &str = "app.oam.dev/forget-clusters";
+    /// `redeploy`: the workflow runs again when a cluster of the Application was replaced by another one of its name.
+    pub const ON_CLUSTER_REPLACED: &str = "app.oam.dev/on-cluster-replaced";
     /// On the Secret of a cluster that is there again: `collect` or `forget` what was left behind in it.
     pub const CLUSTER_LEFT_BEHIND: &str = "cluster.core.oam.dev/left-behind";
     /// `skip`: steps go on without places in clusters that cannot be reached; those are completed when they can.

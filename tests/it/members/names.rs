@@ -156,32 +156,85 @@ async fn the_hub_under_a_name_of_its_own_is_the_hub() {
     assert_eq!(space.map("local", "a").await, None);
 }
 
-/// F11: a name that means another cluster than before is not used.
+/// F11: another cluster under a name gets what a run brings there, and nothing unasked; of the former one nothing is forgotten, and
+/// it is managed again when it is back.
 #[tokio::test]
 async fn a_cluster_that_took_the_place_of_another_gets_nothing_unasked() {
     let (_turn, fleet) = fleet().await;
     let space = fleet.space("replaced").await.unwrap();
     space.apply(&space.application("a", &["east"], "1")).await.unwrap();
     space.runs("a").await;
+    let (uid, _) = space.map("east", "a").await.unwrap();
     let from = audit::position(&fleet.west.cluster.audit_log()).unwrap();
+    let is_noted = async || {
+        let all = ledger(fleet, "east").await;
+        all.iter().any(|it| it["app"] == "replaced/a" && it["cause"] == "replaced")
+    };
     fleet.write(&fleet.west.joining().secret("east")).await.unwrap();
     fleet.reaches("east", "Replaced").await;
     until("the event", LIMIT, async || {
         fleet.events("east").await.unwrap().iter().any(|(reason, _)| reason == "ClusterReplaced")
     })
     .await;
-    space.apply(&space.application("a", &["east"], "2")).await.unwrap();
-    until("the Application to say so", LIMIT, async || {
-        space.app("a").await["status"].to_string().contains("another one")
-    })
-    .await;
+    until("the ledger", LIMIT, is_noted).await;
+    fleet.reaches("east", "Connected").await;
+    let reason = async || {
+        let conditions = space.app("a").await["status"]["conditions"].clone();
+        let all = conditions.as_array().cloned().unwrap_or_default();
+        all.into_iter().find(|it| it["type"] == "Clusters").map(|it| it["reason"].clone())
+    };
+    until("the Application to say so", LIMIT, async || reason().await == Some(json!("Replaced")))
+        .await;
     assert_eq!(space.value("west", "a").await, None);
     let log = audit::read(&fleet.west.cluster.audit_log(), from).unwrap();
     let ours = log.iter().filter(|it| it.is_controllers_write() && it.namespace == "replaced");
     assert_eq!(ours.count(), 0);
+    // A run that somebody asked for.
+    space.apply(&space.application("a", &["east"], "2")).await.unwrap();
+    space.runs("a").await;
+    assert_eq!(space.value("west", "a").await.as_deref(), Some("2"));
+    assert_eq!(space.map("east", "a").await, Some((uid.clone(), "1".to_owned())));
+    assert_eq!(reason().await, Some(json!("Reachable")));
     // The right one again.
     fleet.write(&fleet.east.joining().secret("east")).await.unwrap();
+    fleet.reaches("east", "Replaced").await;
+    fleet.reaches("east", "Connected").await;
+    until("what was left in it to be managed again", LIMIT, async || {
+        let all = ledger(fleet, "east").await;
+        // That of the cluster in between is left.
+        all.iter().filter(|it| it["app"] == "replaced/a").count() == 1
+    })
+    .await;
+    space.apply(&space.application("a", &["east"], "3")).await.unwrap();
     space.runs("a").await;
-    assert_eq!(space.value("east", "a").await.as_deref(), Some("2"));
+    assert_eq!(space.map("east", "a").await, Some((uid, "3".to_owned())));
     space.delete("a").await;
+    assert_eq!(space.map("east", "a").await, None);
+    assert_eq!(space.value("west", "a").await.as_deref(), Some("2"));
+}
+
+/// The same with a request for it, and a Secret that was made anew.
+#[tokio::test]
+async fn a_cluster_that_was_wiped_and_joined_again_is_filled_on_request() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("wiped").await.unwrap();
+    let mut app = space.application("a", &["local", "east"], "1");
+    app["metadata"]["annotations"] = json!({"app.oam.dev/on-cluster-replaced": "redeploy"});
+    space.apply(&app).await.unwrap();
+    space.runs("a").await;
+    fleet.detach("east").await.unwrap();
+    fleet.write(&fleet.west.joining().secret("east")).await.unwrap();
+    until("the new cluster to be filled", LIMIT, async || {
+        space.value("west", "a").await.as_deref() == Some("1")
+    })
+    .await;
+    space.runs("a").await;
+    assert_eq!(space.value("east", "a").await.as_deref(), Some("1"));
+    let all = ledger(fleet, "east").await;
+    assert!(all.iter().any(|it| it["app"] == "wiped/a" && it["cause"] == "replaced"), "{all:?}");
+    space.delete("a").await;
+    assert_eq!(space.value("west", "a").await, None);
+    fleet.detach("east").await.unwrap();
+    fleet.write(&fleet.east.joining().secret("east")).await.unwrap();
+    fleet.reaches("east", "Connected").await;
 }

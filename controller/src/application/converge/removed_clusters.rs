@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use serde_json::json;
 use vela_api::Application;
 use vela_api::names::{annotation, event, reason};
 use vela_apply::object::is_local;
@@ -11,18 +12,21 @@ use vela_cluster::ApiError;
 use vela_cluster::members::{Named, State};
 
 use crate::clusters::ledger::{self, Cause, Entry};
+use crate::clusters::replaced;
 use crate::events::Severity;
 use crate::messages;
 
-use crate::application::facts;
 use crate::application::session::Session;
 use crate::application::status::Trouble;
+use crate::application::{facts, write};
 
 /// Why the objects of an Application in a cluster are not waited for any more; `None` as long as they are.
 fn cause(session: &Session<'_>, app: &Application, cluster: &str) -> Option<Cause> {
     match session.clusters.named(cluster) {
         Named::Unregistered(true) => Some(Cause::Detached),
         Named::Unregistered(false) | Named::Unclear | Named::Own => None,
+        // What is recorded is in the cluster that had the name before.
+        Named::Member(member) if replaced::is_over(&member) => Some(Cause::Replaced),
         // Named in the annotation, and still registered: only then is giving up a decision of the
         // user.
         Named::Member(_) => {
@@ -35,12 +39,12 @@ fn cause(session: &Session<'_>, app: &Application, cluster: &str) -> Option<Caus
 
 /// Whether a cluster is missing for not long enough to be given up.
 pub(in crate::application) fn is_due_soon(session: &Session<'_>) -> bool {
-    session.ctx.clusters.is_on()
-        && session
-            .trackers
-            .clusters()
-            .iter()
-            .any(|cluster| matches!(session.clusters.named(cluster), Named::Unregistered(false)))
+    let is_soon = |cluster: &String| match session.clusters.named(cluster) {
+        Named::Unregistered(false) => true,
+        Named::Member(member) => member.state() == State::Replaced && !replaced::is_over(&member),
+        Named::Unregistered(true) | Named::Unclear | Named::Own => false,
+    };
+    session.ctx.clusters.is_on() && session.trackers.clusters().iter().any(is_soon)
 }
 
 /// Gives up what is recorded of clusters that are gone.
@@ -71,15 +75,33 @@ pub(in crate::application) async fn forget(
         // First the ledger, then the trackers: ended in between, the records stand in both, never
         // in neither.
         ledger::write(&ctx.io, ctx.clusters.namespace(), &cluster, &entries).await?;
+        if cause == Cause::Replaced && asks_for_redeployment(app) {
+            // Before the records go, which ask for it; what this reconcile knows of the status is not written over it.
+            let body = json!({"status": {"workflow": null}});
+            write::patch_part(ctx, app, "status", &body).await?;
+        }
         session.trackers.drop_cluster(&ctx.io, &ctx.trackers, &cluster).await?;
         let metrics = &ctx.metrics.clusters;
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         metrics.left_behind.with_label_values(&[metrics.label(&cluster)]).inc_by(count);
-        let text = messages::left_behind(&cluster, entries.len());
-        ctx.events.emit(&session.about, Severity::Warning, event::LEFT_BEHIND, &text, "");
-        ctx.clusters.unlearn(&cluster);
+        let (reason, text) = match cause {
+            Cause::Replaced => {
+                (event::CLUSTER_REPLACED, messages::cluster_replaced(&cluster, entries.len()))
+            }
+            _ => (event::LEFT_BEHIND, messages::left_behind(&cluster, entries.len())),
+        };
+        ctx.events.emit(&session.about, Severity::Warning, reason, &text, "");
+        if cause == Cause::Detached {
+            ctx.clusters.unlearn(&cluster);
+        }
     }
     Ok(())
+}
+
+/// Whether the workflow runs again when a cluster was replaced. A deletion needs no run.
+fn asks_for_redeployment(app: &Application) -> bool {
+    app.metadata.deletion_timestamp.is_none()
+        && facts::annotation(&app.metadata, annotation::ON_CLUSTER_REPLACED) == "redeploy"
 }
 
 /// An entry about a record, with the tracker that held it.
@@ -90,7 +112,7 @@ fn entry(
     cause: Cause,
     (tracker, record): &(String, Record),
 ) -> Entry {
-    let live = session.clusters.members().get(cluster).and_then(|it| it.identified().uid);
+    let live = session.clusters.members().get(cluster).and_then(|it| it.meant());
     let known = || session.clusters.known().get(cluster).map(|known| known.uid.clone());
     Entry {
         cluster_uid: live.or_else(known).unwrap_or_default(),
@@ -166,10 +188,11 @@ pub(in crate::application) fn remember(session: &Session<'_>) {
     }
 }
 
-/// What keeps an Application from its clusters, one for each that it names or has objects in, sorted.
+/// What keeps an Application from its clusters, one for each that it names or has objects in, sorted. `was_replaced`: that is what
+/// its status says of one.
 pub(in crate::application) fn troubles(
     session: &Session<'_>,
-    also: &[String],
+    (also, was_replaced): (&[String], bool),
 ) -> Option<Vec<Trouble>> {
     if !session.ctx.clusters.is_on() {
         return None;
@@ -179,8 +202,15 @@ pub(in crate::application) fn troubles(
     if names.is_empty() {
         return None;
     }
+    let recorded = session.trackers.clusters();
     let trouble = |name: &String| {
-        let text = session.reach_quietly(name).err()?.to_string();
+        let Some(error) = session.reach_quietly(name).err() else {
+            // As long as no run has deployed to the new one.
+            let is_empty = was_replaced && also.contains(name) && !recorded.contains(name);
+            let text = messages::replaced_and_empty(name);
+            return is_empty.then_some(Trouble { reason: reason::REPLACED, text });
+        };
+        let text = error.to_string();
         let reason = match session.clusters.named(name) {
             Named::Unregistered(_) => reason::UNREGISTERED,
             Named::Own | Named::Unclear => reason::UNREACHABLE,

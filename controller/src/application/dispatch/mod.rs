@@ -66,12 +66,18 @@ impl Session<'_> {
         manifests: &mut [Value],
         cluster: &str,
     ) -> Result<(), DispatchError> {
+        self.refuse_replaced(cluster)?;
         let objects = self.outdated(manifests, cluster).await?;
         if objects.is_empty() {
             return Ok(());
         }
         let plan = plan_dispatch(&self.dispatch_facts(&objects, cluster).await);
         self.execute(&plan, &objects, cluster).await
+    }
+
+    /// A cluster that was replaced is used once nothing is recorded of the one before: a record would keep it from that.
+    fn refuse_replaced(&self, cluster: &str) -> Result<(), DispatchError> {
+        self.refused_as_replaced(cluster).map_or(Ok(()), |error| Err(DispatchError::Request(error)))
     }
 
     /// Records the manifests of a component for a cluster that cannot be reached now, and writes nothing there: state-keep makes
@@ -226,7 +232,10 @@ impl Session<'_> {
         // Which component has an object in this dispatch.
         let mut taken: HashMap<ResourceKey, String> = HashMap::new();
         for group in groups.iter_mut() {
-            let objects = self.outdated(group, cluster).await;
+            let objects = match self.refuse_replaced(cluster) {
+                Ok(()) => self.outdated(group, cluster).await,
+                Err(error) => Err(error),
+            };
             // Each component is admitted against what is recorded. Of two new ones with the same object neither is, yet.
             let duplicate = group.iter().find_map(|manifest| {
                 let component = label(manifest, names::label::APP_COMPONENT).unwrap_or_default();

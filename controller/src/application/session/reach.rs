@@ -129,6 +129,17 @@ impl Session<'_> {
         self.reach_member(cluster).err().filter(|it| matches!(it, ApiError::Unreachable { .. }))
     }
 
+    /// Why nothing may be recorded of a cluster: another one has its name.
+    #[must_use]
+    pub fn refused_as_replaced(&self, cluster: &str) -> Option<ApiError> {
+        if is_local(cluster) {
+            return None;
+        }
+        let Named::Member(member) = self.clusters.named(cluster) else { return None };
+        let is_replaced = member.state() == State::Replaced;
+        is_replaced.then(|| self.reach(cluster).err()).flatten()
+    }
+
     fn reach_member(&self, cluster: &str) -> Result<Reached<'_>, ApiError> {
         let (io, live, member) = connection(self.ctx, &self.clusters, &self.key(), cluster)?;
         let actors = match member {

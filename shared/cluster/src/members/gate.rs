@@ -158,8 +158,21 @@ impl Gate {
         }
     }
 
-    pub(super) fn stop(&self, state: State, why: String) {
-        if self.health.lock().stop(state, why, Timestamp::now()) {
+    pub(super) fn stop(&self, state: State, why: String, now: Timestamp) {
+        if self.health.lock().stop(state, why, now) {
+            self.report(state);
+        }
+    }
+
+    /// The name means the cluster that answers again.
+    pub(super) fn resume(&self) {
+        let (resumed, state) = {
+            let mut health = self.health.lock();
+            (health.resume(Timestamp::now()), health.state())
+        };
+        if resumed {
+            // Before anybody hears of it: who is woken finds it open.
+            self.identified.store(true, Ordering::Release);
             self.report(state);
         }
     }

@@ -80,6 +80,8 @@ struct Link {
     gate: Arc<Gate>,
     connection: Option<Connection>,
     identified: Mutex<Identified>,
+    /// The uid of the cluster that the name means.
+    meant: Mutex<Option<String>>,
     stop: CancellationToken,
 }
 
@@ -96,10 +98,10 @@ impl Drop for Link {
 }
 
 impl Member {
-    /// Connects to a cluster and probes it from now on. `expected` is the uid that the name had before.
+    /// Connects to a cluster and probes it from now on. `meant` is the uid that the name had before.
     pub(super) fn connect(
         cluster: Cluster,
-        expected: Option<String>,
+        meant: Option<String>,
         connecting: &Connecting,
         changed: &Changed,
     ) -> Arc<Self> {
@@ -112,12 +114,12 @@ impl Member {
         let connection = match connected {
             Ok(connection) => Some(connection),
             Err(why) => {
-                gate.stop(State::Invalid, why);
+                gate.stop(State::Invalid, why, Timestamp::now());
                 None
             }
         };
-        let identified = Mutex::default();
-        let link = Arc::new(Link { gate, connection, identified, stop: stop.clone() });
+        let (identified, meant) = (Mutex::default(), Mutex::new(meant));
+        let link = Arc::new(Link { gate, connection, identified, meant, stop: stop.clone() });
         if let Some(client) = link.connection.as_ref().map(|c| c.io.client().clone()) {
             let weak = Arc::downgrade(&link);
             let gate = Arc::clone(&link.gate);
@@ -131,13 +133,19 @@ impl Member {
                         // A change of the state comes before its time.
                         let _ = tokio::time::timeout(pause, gate.poke.notified()).await;
                         let Some(link) = weak.upgrade() else { return };
-                        if gate.health.lock().is_due(Timestamp::now()) {
+                        let (state, is_due) = {
+                            let health = gate.health.lock();
+                            (health.state(), health.is_due(Timestamp::now()))
+                        };
+                        // Of another cluster only who it is matters.
+                        if is_due && state != State::Replaced {
                             probe(&client, &gate).await;
                         }
-                        let is_open = gate.health.lock().state().is_open();
+                        let state = gate.health.lock().state();
                         let stale = !gate.identified.load(Ordering::Acquire)
                             || read.is_none_or(|read| read.elapsed() > IDENTITY);
-                        if is_open && stale && link.identify(&client, expected.as_deref()).await {
+                        let asks = state == State::Replaced || (state.is_open() && stale);
+                        if asks && link.identify(&client).await {
                             read = Some(tokio::time::Instant::now());
                         }
                     }
@@ -172,8 +180,8 @@ impl Member {
         gate.hear(Heard::Answer(200, Duration::ZERO));
         gate.identified.store(true, Ordering::Release);
         let identified = Identified { uid: Some(uid.to_owned()), version: None };
-        let link =
-            Link { gate, connection: Some(connection), identified: Mutex::new(identified), stop };
+        let (identified, meant) = (Mutex::new(identified), Mutex::new(Some(uid.to_owned())));
+        let link = Link { gate, connection: Some(connection), identified, meant, stop };
         Arc::new(Self { cluster, link: Arc::new(link) })
     }
 
@@ -211,16 +219,31 @@ impl Member {
         self.link.identified.lock().clone()
     }
 
+    /// The uid of the cluster that the name means, as far as that is known.
+    #[must_use]
+    pub fn meant(&self) -> Option<String> {
+        self.link.meant.lock().clone()
+    }
+
     /// The same, and what vouches for it.
     pub(super) fn proof(&self) -> Proof {
         let uid = self.link.identified.lock().uid.clone().unwrap_or_default();
         Proof { uid, authority: self.cluster.authority.clone() }
     }
 
-    /// Another cluster has the name now.
-    #[cfg(test)]
-    pub(super) fn replace(&self) {
-        self.link.gate.stop(State::Replaced, "another one".to_owned());
+    /// The name means the cluster that answers, if that is another one than before. Nothing may be recorded of the one before.
+    pub fn accept(&self) {
+        if self.state() == State::Replaced {
+            let uid = self.link.identified.lock().uid.clone();
+            *self.link.meant.lock() = uid;
+            self.link.gate.resume();
+        }
+    }
+
+    /// A cluster of a uid answers since a moment: of tests.
+    pub fn answers_as(&self, uid: &str, since: Timestamp) {
+        let identified = Identified { uid: Some(uid.to_owned()), version: None };
+        self.link.found(identified, since);
     }
 
     /// Requests that have no answer yet.
@@ -259,7 +282,7 @@ impl Member {
 
 impl Link {
     /// Finds out which cluster answers. Returns whether that is known now.
-    async fn identify(&self, client: &Client, expected: Option<&str>) -> bool {
+    async fn identify(&self, client: &Client) -> bool {
         let uid = match ask(client, "/api/v1/namespaces/kube-system").await {
             Ok(namespace) => {
                 let uid = namespace.pointer("/metadata/uid").and_then(Value::as_str);
@@ -279,24 +302,36 @@ impl Link {
                 .iter()
                 .all(|it| proof::is_version(it))
         });
-        let before = {
-            let mut identified = self.identified.lock();
-            let before = identified.uid.clone().or_else(|| expected.map(str::to_owned));
-            *identified = Identified { uid: uid.clone(), version };
-            before
-        };
-        if let (Some(before), Some(now)) = (before, uid)
-            && before != now
-        {
-            let why = format!(
-                "the cluster behind this name is another one: its uid was {before} and is {now}; \
-                 detach it and join it again if that is meant"
-            );
-            self.gate.stop(State::Replaced, why);
-            return true;
-        }
-        self.gate.identify();
+        self.found(Identified { uid, version }, Timestamp::now());
         true
+    }
+
+    /// It is known which cluster answers.
+    fn found(&self, identified: Identified, now: Timestamp) {
+        let uid = identified.uid.clone();
+        *self.identified.lock() = identified;
+        let before = {
+            let mut meant = self.meant.lock();
+            if meant.is_none() {
+                meant.clone_from(&uid);
+            }
+            meant.clone()
+        };
+        match (before, uid) {
+            (Some(before), Some(uid)) if before != uid => {
+                let why = format!(
+                    "the cluster behind this name is another one: its uid was {before} and is {uid}"
+                );
+                self.gate.stop(State::Replaced, why, now);
+            }
+            (_, Some(_)) => {
+                self.gate.resume();
+                self.gate.identify();
+            }
+            // Who does not say who he is is not who was meant, if somebody else was there before.
+            (_, None) if self.gate.health.lock().state() == State::Replaced => {}
+            (_, None) => self.gate.identify(),
+        }
     }
 }
 

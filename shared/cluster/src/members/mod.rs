@@ -325,12 +325,11 @@ impl Members {
             }
             return;
         }
-        // A Secret that was made anew joins whatever cluster it names; one that was changed goes on naming the same.
-        let known = snapshot.known.get(&name);
-        let expected = known
-            .filter(|known| known.secret_uid == cluster.secret_uid || known.secret_uid.is_empty())
-            .map(|known| known.uid.clone());
-        let member = Member::connect(cluster, expected, &self.connecting, &self.changed);
+        // What is recorded under the name is in the cluster that had it: whoever uses the registry says when there is nothing
+        // (`Member::accept`), also if the Secret was made anew.
+        let known = || snapshot.known.get(&name).map(|known| known.uid.clone());
+        let meant = old.and_then(|old| old.meant()).or_else(known);
+        let member = Member::connect(cluster, meant, &self.connecting, &self.changed);
         self.take(member);
     }
 

@@ -189,6 +189,15 @@ impl Health {
         self.turn(state, why, now)
     }
 
+    /// The name means the cluster that answers again. Returns whether it did not.
+    pub(super) fn resume(&mut self, now: Timestamp) -> bool {
+        if self.state != State::Replaced {
+            return false;
+        }
+        (self.failures, self.failing_since, self.probes) = (0, None, 0);
+        self.turn(State::Connected, String::new(), now)
+    }
+
     fn turn(&mut self, state: State, why: String, now: Timestamp) -> bool {
         if self.state == state {
             self.why = why;
@@ -245,9 +254,10 @@ impl Health {
     pub fn next_probe(&mut self, now: Timestamp, jitter: f64) -> Option<Duration> {
         let spread = |pause: Duration| pause.mul_f64(0.75 + 0.25 * jitter.clamp(0.0, 1.0));
         match self.state {
-            State::Invalid | State::Replaced => None,
+            State::Invalid => None,
             State::Unknown => Some(Duration::ZERO),
-            State::CredentialRefused => Some(MAX_PROBE_PAUSE),
+            // The right one may come back.
+            State::CredentialRefused | State::Replaced => Some(MAX_PROBE_PAUSE),
             State::Disconnected => {
                 let pause = Duration::from_secs(1_u64 << self.probes.min(5)).min(MAX_PROBE_PAUSE);
                 self.probes = self.probes.saturating_add(1);
@@ -355,7 +365,11 @@ mod tests {
                 assert!(!health.hear(heard, at(100)));
             }
             assert_eq!((health.state(), health.why()), (state, "why"));
-            assert_eq!(health.next_probe(at(100), 0.5), None);
+            // Whether the right one is back is asked.
+            let pause = (state == State::Replaced).then_some(MAX_PROBE_PAUSE);
+            assert_eq!(health.next_probe(at(100), 0.5), pause);
+            assert_eq!(health.resume(at(200)), pause.is_some());
+            assert_eq!(health.state().is_open(), pause.is_some());
         }
     }
 

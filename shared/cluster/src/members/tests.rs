@@ -1,5 +1,6 @@
 //! The registry: what names mean, who is heard of, and what is not known.
 
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -154,7 +155,7 @@ async fn a_replaced_cluster_is_nobody_elses_name() {
     let (members, _) = registry();
     members.synced(true, Some(&[]));
     join(&members, "west", "w");
-    join(&members, "east", "w").replace();
+    join(&members, "east", "e").answers_as("w", Timestamp::now());
     let snapshot = members.snapshot();
     assert_eq!(
         (snapshot.canonical("east"), snapshot.canonical("west")),
