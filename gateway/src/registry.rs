@@ -11,20 +11,16 @@ use kube::api::Api;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{info, warn};
-use vela_api::names::label;
 use vela_cluster::members::{
-    Cluster, Described, ExchangeRules, Managed, ManagedSink, Passage, SecretRules, Sources,
-    Unusable,
+    Cluster, Described, ExchangeRules, Managed, ManagedSink, Passage, SecretEvent, SecretRules,
+    Secrets, Sources, Unusable,
 };
-use vela_cluster::watch::{Config, Event, events};
 
 use crate::messages;
 use crate::status::Failure;
 use crate::streams::Counter;
 use crate::view::View;
 
-/// Secrets in one answer to a list.
-const PAGE: u32 = 100;
 /// How long a request waits for the Secret of its cluster: who joins one uses it a moment later.
 const WAIT: Duration = Duration::from_secs(3);
 
@@ -179,26 +175,17 @@ impl Registry {
     /// Follows the Secrets of a namespace for ever. `synced` hears when all were seen for the first time.
     pub(crate) async fn follow(&self, client: kube::Client, namespace: &str, synced: impl Fn()) {
         let api: Api<Secret> = Api::namespaced(client, namespace);
-        let config = Config::default().labels(label::CLUSTER_CREDENTIAL_TYPE).page_size(PAGE);
-        let mut events = std::pin::pin!(events("cluster Secrets", api, config));
-        let mut listed = Vec::new();
+        let mut events = Secrets::follow(&api);
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Init) => listed.clear(),
-                Ok(Event::InitApply(secret)) => {
-                    listed.push(secret.metadata.name.clone().unwrap_or_default());
-                    self.put(&secret);
-                }
-                Ok(Event::InitDone) => {
+                SecretEvent::All(listed) => {
                     info!(namespace, clusters = listed.len(), "clusters are known");
                     self.synced(&listed);
                     synced();
                 }
-                Ok(Event::Apply(secret)) => self.put(&secret),
-                Ok(Event::Delete(secret)) => {
-                    self.remove_secret(&secret.metadata.name.unwrap_or_default());
-                }
-                Err(_) => {}
+                SecretEvent::Put(secret) => self.put(&secret),
+                SecretEvent::Gone(name) => self.remove_secret(&name),
+                SecretEvent::Failed => {}
             }
         }
     }

@@ -136,6 +136,8 @@ pub mod label {
     pub const APPLICATION_POLICIES: &str = "app.oam.dev/application-policies";
     /// Credential type of a cluster Secret.
     pub const CLUSTER_CREDENTIAL_TYPE: &str = "cluster.core.oam.dev/cluster-credential-type";
+    /// On Secrets of releases that did not have that label.
+    pub const CLUSTER_CREDENTIAL: &str = "cluster.core.oam.dev/cluster-credential";
     /// Endpoint type of a cluster Secret.
     pub const CLUSTER_ENDPOINT_TYPE: &str = "cluster.core.oam.dev/cluster-endpoint-type";
     /// Marks the local cluster.

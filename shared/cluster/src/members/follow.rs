@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
-use vela_api::names::label;
 
 use crate::{Discovery, Error, watch};
 
-use super::{Managed, Members};
+use super::{Managed, Members, SecretEvent, Secrets};
 
 /// How long the watch may be down before names that are not known are not taken for absent any more.
 const BLIND: Duration = Duration::from_secs(30);
@@ -28,11 +27,7 @@ impl Members {
     /// Follows the Secrets of one namespace for ever.
     pub async fn follow(&self, client: kube::Client, namespace: &str) {
         let api: Api<Secret> = Api::namespaced(client, namespace);
-        let which = ListParams::default().labels(label::CLUSTER_CREDENTIAL_TYPE);
-        let config =
-            watch::Config::default().labels(label::CLUSTER_CREDENTIAL_TYPE).page_size(PAGE);
-        let mut events = std::pin::pin!(watch::events("cluster Secrets", api.clone(), config));
-        let mut listed = Vec::new();
+        let mut events = Secrets::follow(&api);
         // Since when the watch does not work, while the registry still counts as complete.
         let mut blind: Option<Instant> = None;
         loop {
@@ -42,30 +37,21 @@ impl Members {
                     Ok(event) => event,
                     Err(_) => {
                         // A watch that works again without news says nothing.
-                        blind = self.list_secrets(&api, &which).await;
+                        blind = self.list_secrets(&api).await;
                         continue;
                     }
                 },
             };
             match event {
                 None => return,
-                Some(Ok(watch::Event::Init)) => listed.clear(),
-                Some(Ok(watch::Event::InitApply(secret))) => {
-                    listed.push(secret.metadata.name.clone().unwrap_or_default());
-                    self.put_secret(&secret);
-                }
-                Some(Ok(watch::Event::InitDone)) => {
+                Some(SecretEvent::All(listed)) => {
                     blind = None;
                     info!(namespace, clusters = listed.len(), "clusters are known");
                     self.synced(true, Some(&listed));
                 }
-                Some(Ok(watch::Event::Apply(secret))) => {
-                    self.put_secret(&secret);
-                }
-                Some(Ok(watch::Event::Delete(secret))) => {
-                    self.remove_secret(&secret.metadata.name.unwrap_or_default());
-                }
-                Some(Err(_)) => {
+                Some(SecretEvent::Put(secret)) => self.put_secret(&secret),
+                Some(SecretEvent::Gone(name)) => self.remove_secret(&name),
+                Some(SecretEvent::Failed) => {
                     if self.snapshot().is_synced() {
                         blind.get_or_insert_with(Instant::now);
                     }
@@ -75,11 +61,11 @@ impl Members {
     }
 
     /// Lists the Secrets. Returns since when the watch does not work, if even that does not.
-    async fn list_secrets(&self, api: &Api<Secret>, which: &ListParams) -> Option<Instant> {
-        match api.list(which).await {
-            Ok(list) => {
+    async fn list_secrets(&self, api: &Api<Secret>) -> Option<Instant> {
+        match Secrets::list(api).await {
+            Ok(all) => {
                 let mut names = Vec::new();
-                for secret in list.items {
+                for secret in all {
                     names.push(secret.metadata.name.clone().unwrap_or_default());
                     self.put_secret(&secret);
                 }

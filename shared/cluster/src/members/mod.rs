@@ -33,6 +33,7 @@ mod proof;
 mod proxy;
 mod rules;
 mod secret;
+mod secrets;
 mod sources;
 mod state;
 
@@ -61,6 +62,7 @@ pub use proof::{Proof, own_authority};
 pub(crate) use proxy::{Kind as ProxyKind, Proxy};
 pub use rules::{NoMap, NoRules, RulesMap, SharedRules};
 pub use secret::{Access, Cluster, LeftBehind, SecretRules, Unusable};
+pub use secrets::{SecretEvent, Secrets};
 pub use sources::{Described, Sources};
 pub use state::{Health, Heard, State};
 
