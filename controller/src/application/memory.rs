@@ -137,6 +137,8 @@ pub struct AppCache {
     pub account: Option<Arc<Account>>,
     /// What is recorded of other clusters, with the names of the trackers, when it was last written.
     pub members: Option<Vec<(String, Record)>>,
+    /// What its status says of clusters that are gone was compared with what is recorded.
+    pub status_compared: bool,
     /// What Pods said of why they do not run.
     pub pod_reasons: HashMap<ResourceKey, PodReasons>,
 }

@@ -127,7 +127,7 @@ fn name(cluster: &str, part: usize) -> String {
     }
 }
 
-/// Writes down what was left behind in a cluster. What stands there already stays.
+/// Writes down what was left behind in a cluster. What stands there already stays. Returns how many are new.
 ///
 /// # Errors
 /// The API server's answer, or there is no more room: nothing may be forgotten then.
@@ -136,13 +136,14 @@ pub async fn write(
     namespace: &str,
     cluster: &str,
     entries: &[Entry],
-) -> Result<(), ApiError> {
+) -> Result<usize, ApiError> {
     let own = Identity::default();
+    let mut written: usize = 0;
     let mut left: Vec<(String, String)> =
         entries.iter().map(|entry| (entry.key(), json!(entry).to_string())).collect();
     for part in 0..PARTS {
         if left.is_empty() {
-            return Ok(());
+            return Ok(written);
         }
         let name = name(cluster, part);
         let target = Target { api_version: "v1", kind: "ConfigMap", namespace, name: &name };
@@ -156,6 +157,7 @@ pub async fn write(
         if fit.is_empty() {
             continue;
         }
+        written = written.saturating_add(fit.len());
         let data: serde_json::Map<String, Value> =
             fit.into_iter().map(|(key, text)| (key, Value::String(text))).collect();
         if stored.is_some() {
@@ -172,7 +174,7 @@ pub async fn write(
         }
     }
     if left.is_empty() {
-        return Ok(());
+        return Ok(written);
     }
     Err(ApiError::Config(format!("no room to note what is left behind in cluster {cluster:?}")))
 }

@@ -430,14 +430,8 @@ pub(super) fn ledger(world: &World, cluster: &str) -> Vec<(String, String)> {
     data.values().map(read).map(|entry| (text(&entry, "name"), text(&entry, "cause"))).collect()
 }
 
-/// What somebody takes out of the trackers of an Application is noted, and stays where it is.
-#[tokio::test]
-async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
-    let world = world();
-    let mut process = world.start();
-    apply(&world, app(&json!(["local", "west"]), "1"));
-    world.settle(&mut process, "a").await;
-    assert_eq!(ledger(&world, "west"), []);
+/// Somebody takes what is in `west` out of all trackers.
+fn strip(world: &World) {
     world.server.by_another_writer(|state| {
         let names: Vec<String> = state
             .all("resourcetrackers")
@@ -450,6 +444,43 @@ async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
             });
         }
     });
+}
+
+/// The same while no controller is at work.
+#[tokio::test]
+async fn what_was_stripped_while_nobody_was_at_work_stands_in_the_ledger() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    strip(&world);
+    let again = |world: &World| {
+        let process = world.start();
+        let members = process.context.clusters.members().unwrap();
+        members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+        process
+    };
+    process = again(&world);
+    world.settle(&mut process, "a").await;
+    let expected = [("w".to_owned(), "stripped".to_owned())];
+    assert_eq!(ledger(&world, "west"), expected);
+    // It is noted once.
+    let writes = world.server.state.lock().writes;
+    process = again(&world);
+    world.settle(&mut process, "a").await;
+    assert_eq!(world.server.state.lock().writes, writes);
+    assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
+}
+
+/// What somebody takes out of the trackers of an Application is noted, and stays where it is.
+#[tokio::test]
+async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    assert_eq!(ledger(&world, "west"), []);
+    strip(&world);
     process.context.clusters.members().unwrap().remove("west");
     work(&world, &process).await;
     let expected = [("w".to_owned(), "stripped".to_owned())];

@@ -38,13 +38,20 @@ fn cause(session: &Session<'_>, app: &Application, cluster: &str) -> Option<Caus
 }
 
 /// Whether a cluster is missing for not long enough to be given up.
-pub(in crate::application) fn is_due_soon(session: &Session<'_>) -> bool {
+pub(in crate::application) fn is_due_soon(session: &Session<'_>, app: &Application) -> bool {
     let is_soon = |cluster: &String| match session.clusters.named(cluster) {
         Named::Unregistered(false) => true,
         Named::Member(member) => member.state() == State::Replaced && !replaced::is_over(&member),
         Named::Unregistered(true) | Named::Unclear | Named::Own => false,
     };
-    session.ctx.clusters.is_on() && session.trackers.clusters().iter().any(is_soon)
+    if !session.ctx.clusters.is_on() {
+        return false;
+    }
+    let is_compared = session.memory().lock().status_compared;
+    let in_status = app.status.applied_resources.iter().filter(|_| !is_compared);
+    let mut in_status = in_status.filter(|it| !is_local(&it.cluster)).map(|it| &it.cluster);
+    session.trackers.clusters().iter().any(is_soon)
+        || in_status.any(|it| matches!(session.clusters.named(it), Named::Unregistered(false)))
 }
 
 /// Gives up what is recorded of clusters that are gone.
@@ -151,7 +158,6 @@ pub(in crate::application) async fn take_back(session: &mut Session<'_>) -> Resu
 /// # Errors
 /// It could not be noted: it is tried again.
 pub(in crate::application) async fn notice(session: &Session<'_>) -> Result<(), ApiError> {
-    let ctx = session.ctx;
     let memory = session.memory();
     // Taken, so that each loss is noticed once.
     let Some(before) = memory.lock().members.take() else { return Ok(()) };
@@ -165,16 +171,71 @@ pub(in crate::application) async fn notice(session: &Session<'_>) -> Result<(), 
         stripped.entry(cluster).or_default().push(entry);
     }
     for (cluster, entries) in stripped {
-        let noted = ledger::write(&ctx.io, ctx.clusters.namespace(), cluster, &entries).await;
-        if let Err(error) = noted {
+        if let Err(error) = note(session, cluster, &entries).await {
             // Not noted: the next reconcile compares with the same state again.
             memory.lock().members = Some(before.clone());
             return Err(error);
         }
+    }
+    Ok(())
+}
+
+/// What the status says to be in clusters that are gone, and nothing records: somebody took it out of the trackers while no controller
+/// was at work. Compared once by each process.
+///
+/// # Errors
+/// It could not be noted: it is tried again.
+pub(in crate::application) async fn notice_unrecorded(
+    session: &Session<'_>,
+    app: &Application,
+) -> Result<(), ApiError> {
+    let memory = session.memory();
+    if !session.ctx.clusters.is_on() || memory.lock().status_compared {
+        return Ok(());
+    }
+    let recorded = session.trackers.members();
+    let known: HashSet<_> = recorded.iter().map(|(_, it)| tracker::identity(it)).collect();
+    let name = format!("{}/{}", session.owner.namespace, session.owner.name);
+    let current = session.trackers.current(session.run());
+    let mut unrecorded: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
+    for applied in app.status.applied_resources.iter().filter(|it| !is_local(&it.cluster)) {
+        let cluster = applied.cluster.as_str();
+        match session.clusters.named(cluster) {
+            Named::Unregistered(true) => {}
+            // It may be back, or gone for good, in a moment.
+            Named::Unregistered(false) | Named::Unclear => return Ok(()),
+            Named::Own | Named::Member(_) => continue,
+        }
+        let record = Record {
+            api_version: applied.api_version.clone(),
+            kind: applied.kind.clone(),
+            cluster: cluster.to_owned(),
+            namespace: applied.namespace.clone(),
+            name: applied.name.clone(),
+            ..Record::default()
+        };
+        if !known.contains(&tracker::identity(&record)) {
+            let one = (current.clone(), record);
+            let entry = entry(session, &name, cluster, Cause::Stripped, &one);
+            unrecorded.entry(cluster).or_default().push(entry);
+        }
+    }
+    for (cluster, entries) in unrecorded {
+        note(session, cluster, &entries).await?;
+    }
+    memory.lock().status_compared = true;
+    Ok(())
+}
+
+/// Writes entries down, and says how many are new.
+async fn note(session: &Session<'_>, cluster: &str, entries: &[Entry]) -> Result<(), ApiError> {
+    let ctx = session.ctx;
+    let new = ledger::write(&ctx.io, ctx.clusters.namespace(), cluster, entries).await?;
+    if new > 0 {
         let metrics = &ctx.metrics.clusters;
-        let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
+        let count = u64::try_from(new).unwrap_or(u64::MAX);
         metrics.left_behind.with_label_values(&[metrics.label(cluster)]).inc_by(count);
-        let text = messages::left_behind(cluster, entries.len());
+        let text = messages::left_behind(cluster, new);
         ctx.events.emit(&session.about, Severity::Warning, event::LEFT_BEHIND, &text, "");
     }
     Ok(())

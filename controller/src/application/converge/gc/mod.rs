@@ -114,7 +114,7 @@ async fn collect_except(
         Err(error) => collected.error = Some(error.to_string()),
     }
     collected.unavailable.retain(|record| !protects.1.contains(&tracker::key_of(record)));
-    collected.recheck = removed_clusters::is_due_soon(session);
+    collected.recheck = removed_clusters::is_due_soon(session, app);
     collected
 }
 
@@ -127,6 +127,7 @@ async fn try_collect(
 ) -> Result<Vec<Record>, ApiError> {
     removed_clusters::take_back(session).await?;
     removed_clusters::notice(session).await?;
+    removed_clusters::notice_unrecorded(session, app).await?;
     removed_clusters::forget(session, app).await?;
     let mut left = MAX_REPLANS;
     loop {
