@@ -91,6 +91,9 @@ pub struct Flags {
     /// Applications may name clusters that joined.
     #[arg(long)]
     enable_cluster_gateway: bool,
+    /// The namespace of the Secrets of clusters.
+    #[arg(long, default_value = "vela-system")]
+    cluster_secret_namespace: String,
     /// Rewrite old CUE syntax before it is checked.
     #[arg(long, default_value_t = true)]
     enable_cue_version_compatibility: bool,
@@ -142,6 +145,8 @@ pub struct Settings {
     pub ref_scope: Scope,
     /// There may be other clusters; which, only the controller knows.
     pub several_clusters: bool,
+    /// Where the controller notes them.
+    pub cluster_namespace: String,
     /// What one evaluation may take.
     pub evaluation_bytes: u64,
 }
@@ -163,6 +168,7 @@ impl Default for Settings {
             shards: Vec::new(),
             ref_scope: Scope::Global,
             several_clusters: false,
+            cluster_namespace: "vela-system".to_owned(),
             evaluation_bytes: vela_render::Limits::default().bytes,
         }
     }
@@ -280,6 +286,7 @@ impl TryFrom<Flags> for Config {
                 shards: flags.schedulable_shards.into_iter().filter(|s| !s.is_empty()).collect(),
                 ref_scope,
                 several_clusters: flags.enable_cluster_gateway,
+                cluster_namespace: flags.cluster_secret_namespace,
                 evaluation_bytes: vela_render::Limits::default().bytes,
             },
             process: flags.process,

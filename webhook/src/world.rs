@@ -98,6 +98,11 @@ pub enum Need {
         /// Of this release.
         name: String,
     },
+    /// Which clusters joined, as the controller noted it.
+    Clusters {
+        /// In this namespace.
+        namespace: String,
+    },
     /// Whether there is an object that an Application refers to. What it holds is not read.
     Exists {
         /// `group/version`.
@@ -358,6 +363,19 @@ impl<'a> World<'a> {
             Some(Fact::Object(object)) => object.clone(),
             _ => None,
         }
+    }
+
+    /// The labels of the clusters that joined, by name; nothing while that is not known, and if nobody noted it.
+    pub fn clusters(&self) -> Option<BTreeMap<String, BTreeMap<String, String>>> {
+        let need = Need::Clusters { namespace: self.settings.cluster_namespace.clone() };
+        let Some(Fact::Object(Some(map))) = self.fact(need) else { return None };
+        let labels = |text: &Value| {
+            let entry: Value = serde_json::from_str(text.as_str()?).ok()?;
+            // Without labels it is remembered only, and not registered.
+            serde_json::from_value(entry.get("labels")?.clone()).ok()
+        };
+        let data = map.get("data").and_then(Value::as_object).into_iter().flatten();
+        Some(data.filter_map(|(name, text)| Some((name.clone(), labels(text)?))).collect())
     }
 
     /// What is known of the resource with this name; nothing while that is not known yet.

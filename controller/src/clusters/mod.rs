@@ -362,7 +362,7 @@ impl Clusters {
             for name in snapshot.members().keys() {
                 on.members.learn(name);
             }
-            let now = on.members.snapshot().known().clone();
+            let Some(now) = on.members.noted() else { continue };
             let before = match &stored {
                 Some(before) => before.clone(),
                 None => match members::load(io, &on.namespace).await {

@@ -606,6 +606,8 @@ pub const EDITOR_SCHEMA: &str = "vela-application-schema";
 pub const EDITOR_SCHEMA_KEY: &str = "application.json";
 /// Workload type of definitions whose kind is known only after rendering.
 pub const AUTODETECT_WORKLOAD: &str = "autodetects.core.oam.dev";
+/// The ConfigMap of what is known of clusters, in the namespace of their Secrets.
+pub const CLUSTERS_CONFIG_MAP: &str = "vela-clusters";
 /// Name of the cluster that the control plane runs in.
 pub const CLUSTER_LOCAL: &str = "local";
 /// Where built-in definitions live by default.

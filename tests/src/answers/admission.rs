@@ -299,7 +299,7 @@ fn know(need: &Need, objects: &Objects) -> Fact {
             let key = (kind.to_owned(), namespace.clone(), name.clone());
             Fact::Object(objects.get(&key).cloned())
         }
-        Need::Release { .. } => Fact::Object(None),
+        Need::Release { .. } | Need::Clusters { .. } => Fact::Object(None),
         Need::Revisions { kind, namespace, name } => {
             let label = kind.revision_label();
             Fact::Objects(

@@ -1,5 +1,7 @@
 //! Policies: types, properties, and the definitions an `override` mentions.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 use vela_api::builtin::{self, Shape};
 use vela_api::cluster::{LOCAL, selects_local};
@@ -61,6 +63,11 @@ fn one(subject: &Subject<'_>, policy: &Policy<'_>, field: &Field, findings: &mut
         builtin::TOPOLOGY if !subject.world.settings.several_clusters => {
             topology_clusters(map, &field, findings);
         }
+        builtin::TOPOLOGY if is_elsewhere(map) => {
+            if let Some(clusters) = subject.world.clusters() {
+                joined_clusters(map, &clusters, &field, findings);
+            }
+        }
         _ => {}
     }
 }
@@ -88,6 +95,55 @@ fn topology_clusters(map: &Map<String, Value>, field: &Field, findings: &mut Fin
         map.get(key).and_then(Value::as_object).is_some_and(|labels| !selects_local(labels));
     if elsewhere && map.get("allowEmpty") != Some(&Value::Bool(true)) {
         findings.warnings.push(messages::no_cluster_matches(&field.at(key).to_string()));
+    }
+}
+
+/// Whether a topology may mean other clusters than the local one: nobody is asked for the others then.
+fn is_elsewhere(map: &Map<String, Value>) -> bool {
+    if let Some(clusters) = map.get("clusters").and_then(Value::as_array) {
+        return clusters
+            .iter()
+            .filter_map(Value::as_str)
+            .any(|name| !name.is_empty() && name != LOCAL);
+    }
+    map.contains_key("clusterLabelSelector") || map.contains_key("clusterSelector")
+}
+
+/// Labels of clusters, by name.
+type Clusters = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Clusters that nobody joined, as far as is known: a warning, since they may be joined a moment later.
+fn joined_clusters(
+    map: &Map<String, Value>,
+    clusters: &Clusters,
+    field: &Field,
+    findings: &mut Findings,
+) {
+    if let Some(named) = map.get("clusters").filter(|clusters| !clusters.is_null()) {
+        let named = named.as_array().into_iter().flatten().enumerate();
+        for (k, name) in named.filter_map(|(k, cluster)| Some((k, cluster.as_str()?))) {
+            if !name.is_empty() && name != LOCAL && !clusters.contains_key(name) {
+                let field = field.at("clusters").index(k).to_string();
+                let all = clusters.keys().map(String::as_str).chain([LOCAL]);
+                let nearest = vela_serve::nearest(name, all);
+                findings.warnings.push(messages::not_joined(&field, name, nearest));
+            }
+        }
+        return;
+    }
+    for key in ["clusterLabelSelector", "clusterSelector"] {
+        let Some(selector) = map.get(key).and_then(Value::as_object) else { continue };
+        let has = |labels: &BTreeMap<String, String>| {
+            let fits = |(key, value): (&String, &Value)| {
+                value.as_str().is_some_and(|value| labels.get(key).is_some_and(|it| it == value))
+            };
+            selector.iter().all(fits)
+        };
+        let is_empty = !selects_local(selector) && !clusters.values().any(has);
+        if is_empty && map.get("allowEmpty") != Some(&Value::Bool(true)) {
+            findings.warnings.push(messages::no_joined_cluster_matches(&field.at(key).to_string()));
+        }
+        return;
     }
 }
 
@@ -331,6 +387,56 @@ mod tests {
                 "p.clusterLabelSelector: no cluster has these labels, this control plane deploys to \"local\" only; the deployment will fail"
             ]
         );
+    }
+
+    #[test]
+    fn clusters_that_nobody_joined_are_reported() {
+        let labels = |region: &str| {
+            let labels = [("region", region), ("cluster.core.oam.dev/control-plane", "false")];
+            labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+        };
+        let clusters: Clusters =
+            [("east".to_owned(), labels("eu")), ("west".to_owned(), labels("us"))].into();
+        let reported = |properties: Value| {
+            let mut findings = Findings::default();
+            let map = properties.as_object().unwrap();
+            joined_clusters(map, &clusters, &Field::new("p"), &mut findings);
+            assert!(findings.problems.is_empty());
+            findings.warnings
+        };
+        let all = json!({ "cluster.core.oam.dev/control-plane": "false" });
+        for known in [
+            json!({ "clusters": ["local", "east", "west", ""] }),
+            json!({ "clusterLabelSelector": { "region": "us" } }),
+            json!({ "clusterLabelSelector": all }),
+            json!({ "clusterLabelSelector": {} }),
+            json!({ "clusterLabelSelector": { "region": "moon" }, "allowEmpty": true }),
+            json!({ "clusters": null }),
+        ] {
+            assert_eq!(reported(known.clone()), Vec::<String>::new(), "{known}");
+        }
+        assert_eq!(
+            reported(json!({ "clusters": ["east", "wst"] })),
+            [
+                "p.clusters[1]: no cluster \"wst\" has joined; the deployment fails until one does; did you mean \"west\"?"
+            ]
+        );
+        for key in ["clusterLabelSelector", "clusterSelector"] {
+            assert_eq!(
+                reported(json!({ key: { "region": "moon" } })),
+                [format!(
+                    "p.{key}: no cluster that has joined has these labels; the deployment fails until one does"
+                )]
+            );
+        }
+        for (properties, expected) in [
+            (json!({ "clusters": ["local", ""] }), false),
+            (json!({ "clusters": ["local", "east"] }), true),
+            (json!({ "clusterSelector": {} }), true),
+            (json!({ "namespace": "n" }), false),
+        ] {
+            assert_eq!(is_elsewhere(properties.as_object().unwrap()), expected, "{properties}");
+        }
     }
 
     #[test]

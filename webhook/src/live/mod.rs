@@ -16,6 +16,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Semaphore;
+use vela_api::names;
 use vela_cluster::{Discovery, Error};
 
 use crate::messages;
@@ -33,6 +34,8 @@ const REMEMBERED: NonZeroUsize = match NonZeroUsize::new(4096) {
 };
 /// How long a permission is remembered. The API server itself remembers them for longer.
 const PERMISSION: Duration = Duration::from_secs(10);
+/// How long the clusters that joined are remembered: an Application of many policies asks once.
+const CLUSTERS: Duration = Duration::from_secs(2);
 /// How long a served kind is remembered, and how soon an unknown one is searched for again.
 const SERVED: Duration = Duration::from_secs(300);
 const NOT_SERVED: Duration = Duration::from_secs(2);
@@ -116,6 +119,7 @@ impl Live {
             }
             Need::Named { group, name } => ("named", self.named(group, name).await),
             Need::Release { namespace, name } => ("release", self.release(namespace, name).await),
+            Need::Clusters { namespace } => ("clusters", self.clusters(namespace).await),
             Need::Exists { api_version, kind, plural, namespace, name } => {
                 let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
                 let gvk = GroupVersionKind::gvk(group, version, kind);
@@ -133,6 +137,7 @@ impl Live {
             Fact::Allowed(_) => PERMISSION,
             Fact::Resource(Some(_)) => SERVED,
             Fact::Resource(None) | Fact::NoResource(_) => NOT_SERVED,
+            _ if matches!(need, Need::Clusters { .. }) => CLUSTERS,
             // Objects change, and a create-then-apply must see the new one.
             _ => return fact,
         };
@@ -169,6 +174,16 @@ impl Live {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         // Without it there is one warning less: a review never fails for it.
         let Ok(found) = api.get_opt(&name).await else { return Ok(Fact::Unreadable) };
+        Ok(Fact::Object(found.and_then(|map| serde_json::to_value(map).ok()).map(Arc::new)))
+    }
+
+    /// What the controller noted of the clusters that joined.
+    async fn clusters(&self, namespace: &str) -> Result<Fact, Error> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        // A warning only: a review never fails for it.
+        let Ok(found) = api.get_opt(names::CLUSTERS_CONFIG_MAP).await else {
+            return Ok(Fact::Unreadable);
+        };
         Ok(Fact::Object(found.and_then(|map| serde_json::to_value(map).ok()).map(Arc::new)))
     }
 

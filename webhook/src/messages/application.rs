@@ -138,6 +138,16 @@ pub(crate) fn unknown_cluster(field: &str, name: &str, nearest: Option<&str>) ->
     format!("{field}: there is no cluster \"{name}\", {what}{}", hint(nearest))
 }
 
+pub(crate) fn not_joined(field: &str, name: &str, nearest: Option<&str>) -> String {
+    let what = "the deployment fails until one does";
+    format!("{field}: no cluster \"{name}\" has joined; {what}{}", hint(nearest))
+}
+
+pub(crate) fn no_joined_cluster_matches(field: &str) -> String {
+    let what = "the deployment fails until one does";
+    format!("{field}: no cluster that has joined has these labels; {what}")
+}
+
 pub(crate) fn no_cluster_matches(field: &str) -> String {
     let what = "this control plane deploys to \"local\" only; the deployment will fail";
     format!("{field}: no cluster has these labels, {what}")

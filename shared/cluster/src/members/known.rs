@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use vela_api::names::CLUSTERS_CONFIG_MAP as NAME;
 use vela_apply::plan::PatchKind;
 
 use super::Proof;
 use crate::{Error, Identity, ObjectClient, Target};
-
-/// The ConfigMap's name.
-const NAME: &str = "vela-clusters";
 
 /// What is remembered of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +23,9 @@ pub struct Known {
     pub secret_uid: String,
     /// The git version of its API server, such as `v1.34.1`.
     pub version: String,
+    /// Its labels, if it is registered: for those who may not read Secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
 }
 
 impl Known {

@@ -266,6 +266,10 @@ impl Members {
     /// Takes in what an earlier process knew, and the uid of the control plane's own cluster. `first`: there was none.
     pub fn remember(&self, known: BTreeMap<String, Known>, own: String, first: bool) {
         let own = Proof { uid: own, authority: self.connecting.authority.clone() };
+        // Who is registered is known from Secrets only.
+        let identified = known.into_iter().filter(|(_, known)| !known.uid.is_empty());
+        let known =
+            identified.map(|(name, known)| (name, Known { labels: None, ..known })).collect();
         self.change(|snapshot| {
             (snapshot.known, snapshot.own) = (known, own);
             snapshot.grace = if first { FIRST_ABSENT } else { ABSENT };
@@ -282,7 +286,8 @@ impl Members {
         let secret_uid = member.cluster.secret_uid.clone();
         let version = member.identified().version.map(|version| version.git_version);
         let authority = member.proof().authority;
-        let known = Known { uid, authority, secret_uid, version: version.unwrap_or_default() };
+        let version = version.unwrap_or_default();
+        let known = Known { uid, authority, secret_uid, version, labels: None };
         if snapshot.known.get(name) == Some(&known) {
             return false;
         }
@@ -290,6 +295,20 @@ impl Members {
             snapshot.known.insert(name.to_owned(), known);
         });
         true
+    }
+
+    /// Which cluster has or had which name, and the labels of those that are registered; nothing while that is not known.
+    pub fn noted(&self) -> Option<BTreeMap<String, Known>> {
+        let snapshot = self.snapshot();
+        if !snapshot.synced {
+            return None;
+        }
+        let mut noted = snapshot.known.clone();
+        for (name, member) in &snapshot.members {
+            let known = noted.entry(name.clone()).or_default();
+            known.labels = Some(member.cluster.labels.clone());
+        }
+        Some(noted)
     }
 
     /// Forgets which cluster had a name that is not registered.

@@ -166,6 +166,27 @@ async fn a_replaced_cluster_is_nobody_elses_name() {
 }
 
 #[tokio::test]
+async fn what_is_noted_says_who_is_registered() {
+    let (members, _) = registry();
+    let known = |uid: &str| Known {
+        uid: uid.to_owned(),
+        labels: Some(BTreeMap::new()),
+        ..Known::default()
+    };
+    // One of them is not registered any more, and one never answered.
+    let before = BTreeMap::from([("old".to_owned(), known("1")), ("mute".to_owned(), known(""))]);
+    members.remember(before, "hub".to_owned(), false);
+    assert_eq!(members.noted(), None);
+    members.put(cluster("new", "2026-01-01T00:00:00Z"));
+    members.synced(true, Some(&["new".to_owned()]));
+    let noted = members.noted().unwrap();
+    assert_eq!(noted.keys().collect::<Vec<_>>(), ["new", "old"]);
+    assert_eq!(noted["old"].labels, None);
+    let labels = noted["new"].labels.as_ref().unwrap();
+    assert_eq!(labels["cluster.core.oam.dev/control-plane"], "false");
+}
+
+#[tokio::test]
 async fn the_order_is_that_of_views() {
     let (members, _) = registry();
     for (name, created) in [("x", "2026-01-01"), ("c", "2026-01-03"), ("b", "2026-01-03")] {
