@@ -86,6 +86,7 @@ pub(super) struct States {
     pending: Pending,
     states: IntGaugeVec,
     in_flight: IntGaugeVec,
+    queued: IntGaugeVec,
     waiting: IntGaugeVec,
     cached: IntGaugeVec,
     expires: IntGaugeVec,
@@ -106,6 +107,13 @@ impl States {
             )?,
             in_flight: gauge(
                 Opts::new("vela_cluster_in_flight", "Requests to a cluster without an answer yet."),
+                &["cluster"],
+            )?,
+            queued: gauge(
+                Opts::new(
+                    "vela_cluster_waiting",
+                    "Requests to a cluster that wait until fewer are under way.",
+                ),
                 &["cluster"],
             )?,
             waiting: gauge(
@@ -129,8 +137,9 @@ impl States {
         })
     }
 
-    fn all(&self) -> [&IntGaugeVec; 5] {
-        [&self.states, &self.in_flight, &self.waiting, &self.cached, &self.expires]
+    fn all(&self) -> [&IntGaugeVec; 6] {
+        let Self { states, in_flight, queued, waiting, cached, expires, .. } = self;
+        [states, in_flight, queued, waiting, cached, expires]
     }
 }
 
@@ -156,6 +165,7 @@ impl Collector for States {
             let add =
                 |gauge: &IntGaugeVec, value: i64| gauge.with_label_values(&[label]).add(value);
             add(&self.in_flight, number(member.in_flight()));
+            add(&self.queued, number(member.waiting()));
             add(&self.cached, number(member.cached()));
             let waiting = if current.is_open() { 0 } else { (self.pending)(name) };
             add(&self.waiting, number(waiting));

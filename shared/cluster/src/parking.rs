@@ -1,18 +1,23 @@
-//! A worker is not held by a member that is slow or silent: an attempt that waits for one for a moment goes on without its worker.
+//! A worker is not held by a member that is slow or silent: an attempt that waits for one for a moment goes on without its worker. And
+//! one attempt does not take all that may be under way to a member.
 //!
 //! Who works on an attempt lends it a [`Worker`]. Whoever waits for a member in it does so through `waiting`, which gives the
 //! worker back after that moment; the attempt itself goes on where it is.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
 
 /// How long an attempt waits for a member before it goes on without its worker.
 const PARK_AFTER: Duration = Duration::from_millis(100);
+/// Requests of one attempt that may wait for an answer of one member at once. An Application has one attempt at a time.
+pub(crate) const PER_ATTEMPT: usize = 10;
 
 tokio::task_local! {
     static HANDOVER: Arc<Handover>;
@@ -22,6 +27,8 @@ tokio::task_local! {
 struct Handover {
     given_back: AtomicBool,
     news: Notify,
+    /// What may be under way, by member.
+    turns: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 /// Somebody who works on one attempt at a time.
@@ -39,6 +46,20 @@ impl Worker {
     pub async fn given_back(&self) {
         self.0.news.notified().await;
     }
+}
+
+/// What limits the requests of this attempt to a member; `None`: they are of no attempt.
+pub(crate) fn turns(cluster: &str) -> Option<Arc<Semaphore>> {
+    let of = |handover: &Arc<Handover>| {
+        let mut turns = handover.turns.lock();
+        if let Some(turns) = turns.get(cluster) {
+            return Arc::clone(turns);
+        }
+        let new = Arc::new(Semaphore::new(PER_ATTEMPT));
+        turns.insert(cluster.to_owned(), Arc::clone(&new));
+        new
+    };
+    HANDOVER.try_with(of).ok()
 }
 
 /// Waits for a member.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::state::{Health, Heard, State};
-use crate::Error;
+use crate::{Error, parking};
 
 /// Hears that the state of a member changed: its name.
 pub type Changed = Arc<dyn Fn(&str) + Send + Sync>;
@@ -49,6 +49,7 @@ pub(crate) struct Gate {
 /// Lets one request wait for its answer.
 #[derive(Debug)]
 pub(super) struct Permit {
+    _turn: Option<OwnedSemaphorePermit>,
     _all: OwnedSemaphorePermit,
     _degraded: Option<OwnedSemaphorePermit>,
 }
@@ -103,6 +104,11 @@ impl Gate {
         if let Some(from) = watch.and_then(|path| self.pace(path)) {
             tokio::time::sleep_until(from).await;
         }
+        // First: an attempt that has its share takes nobody's place while it waits.
+        let turn = match parking::turns(&self.cluster) {
+            Some(turns) => Some(self.acquire(&turns).await?),
+            None => None,
+        };
         let all = self.acquire(&self.all).await?;
         let is_degraded = self.health.lock().state() == State::Degraded;
         let degraded = match is_degraded {
@@ -110,7 +116,7 @@ impl Gate {
             false => None,
         };
         self.open()?;
-        Ok(Permit { _all: all, _degraded: degraded })
+        Ok(Permit { _turn: turn, _all: all, _degraded: degraded })
     }
 
     async fn acquire(&self, of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Error> {
@@ -258,6 +264,22 @@ mod tests {
         let _all = enter(&gate, AT_ONCE_DEGRADED).await;
         let mut next = Box::pin(gate.enter(None));
         assert!(futures::poll!(&mut next).is_pending());
+    }
+
+    #[tokio::test]
+    async fn one_attempt_has_so_many_under_way_and_others_are_not_held_up() {
+        let gate = gate();
+        let (_worker, attempt) = parking::Worker::lend(async {
+            let all = enter(&gate, parking::PER_ATTEMPT).await;
+            let mut next = Box::pin(gate.enter(None));
+            assert!(futures::poll!(&mut next).is_pending());
+            let (_other, attempt) = parking::Worker::lend(enter(&gate, parking::PER_ATTEMPT));
+            drop(attempt.await);
+            drop(all);
+            assert!(next.await.is_ok());
+        });
+        attempt.await;
+        assert_eq!(gate.waiting.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
