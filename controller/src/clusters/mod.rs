@@ -9,9 +9,10 @@ pub mod nodes;
 pub mod rejoin;
 pub(crate) mod replaced;
 mod report;
+mod returns;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -71,6 +72,8 @@ struct Enabled {
     joins: Arc<Notify>,
     /// A cluster may be another one than before.
     identities: Arc<Notify>,
+    /// Who waits to be woken.
+    returns: Arc<returns::Returns>,
     /// What goes back to the trackers of Applications, by cluster.
     back: Mutex<BTreeMap<String, BTreeMap<Key, Vec<Entry>>>>,
     wake: Wake,
@@ -82,6 +85,8 @@ impl std::fmt::Debug for Enabled {
     }
 }
 
+/// Stands for all clusters; none has the name.
+const ANY: &str = "*";
 /// How long it takes until a ledger that could not be read is read again.
 const REREAD: Duration = Duration::from_secs(10);
 /// How long the nodes of one cluster may take to be read.
@@ -110,16 +115,29 @@ impl Clusters {
         let identities = Arc::<Notify>::default();
         let identified = Arc::clone(&identities);
         let woken = Arc::clone(&wake);
+        let returns = Arc::<returns::Returns>::default();
+        let returned = Arc::clone(&returns);
+        let registry = Arc::<OnceLock<Weak<Members>>>::default();
+        let known_later = Arc::clone(&registry);
         let changed: Changed = Arc::new(move |name: &str| {
             // Permits one waiter, or the next one: nothing is missed.
             noted.notify_one();
             said.notify_one();
             joined.notify_one();
             identified.notify_one();
-            let all: BTreeSet<Key> = match name {
+            let mut all: BTreeSet<Key> = match name {
                 "" => observed.0.lock().values().flatten().cloned().collect(),
                 name => observed.0.lock().get(name).cloned().unwrap_or_default(),
             };
+            let registry = known_later.get().and_then(Weak::upgrade);
+            let member = registry.and_then(|it| it.snapshot().members().get(name).cloned());
+            if let Some(member) = member.filter(|it| it.state().is_open()) {
+                // Until it is known which cluster answers there is nothing to do; that is heard of, too.
+                if member.reach().is_err() || returned.put(name, &all) {
+                    all.clear();
+                }
+            }
+            all.extend(observed.0.lock().get(ANY).into_iter().flatten().cloned());
             all.iter().for_each(|app| wake(app));
         });
         let (known, notify) = (Arc::clone(&concerned), Arc::clone(&connecting.notify));
@@ -129,6 +147,7 @@ impl Clusters {
             }
         });
         let members = Arc::new(Members::new(connecting, changed));
+        let _ = registry.set(Arc::downgrade(&members));
         let namespace = namespace.to_owned();
         let back = Mutex::default();
         let wake = woken;
@@ -141,6 +160,7 @@ impl Clusters {
             changes,
             joins,
             identities,
+            returns,
             back,
             wake,
         };
@@ -185,6 +205,11 @@ impl Clusters {
             let mut all = on.concerned.0.lock();
             all.entry(cluster.to_owned()).or_default().insert(app.clone());
         }
+    }
+
+    /// From now on an Application is observed when the members change: it chooses them by their labels.
+    pub fn concerns_any(&self, app: &Key) {
+        self.concerns(ANY, app);
     }
 
     /// How many Applications are observed when the state of a member changes.

@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use vela_api::names::phase;
 use vela_api::{ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowStepDefinition};
 use vela_serve::health::Health;
 
@@ -162,7 +163,11 @@ pub(super) fn start(
     if context.clusters.is_on() {
         let (working, until) = (Arc::clone(context), ending.clone());
         workers.spawn(async move {
-            working.clusters.accept(&working.trackers, &until).await;
+            let urgency = |app: &Key| urgency(&working, app);
+            tokio::join!(
+                working.clusters.accept(&working.trackers, &until),
+                working.clusters.wake_returned(&urgency, &until),
+            );
         });
         let (context, duty) = (Arc::clone(context), duty.clone());
         workers.spawn(async move {
@@ -182,6 +187,16 @@ pub(super) fn start(
         });
     }
     Ok(workers)
+}
+
+/// How urgent an Application is that waited for a cluster: deletions first, then workflows that run.
+fn urgency(context: &AppContext, app: &Key) -> u8 {
+    let Some(app) = context.apps.get(app) else { return 0 };
+    match app.status.phase.as_str() {
+        _ if app.metadata.deletion_timestamp.is_some() => 0,
+        phase::RUNNING_WORKFLOW => 1,
+        _ => 2,
+    }
 }
 
 /// What is known of an Application to which something that was left behind may belong.

@@ -1,0 +1,142 @@
+//! Applications that waited for a cluster that is back: woken a few at a time, so that neither the cluster nor the workers get all of
+//! them at once. What cannot wait comes first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use vela_cluster::members::{Member, State};
+
+use super::Clusters;
+use crate::queue::Key;
+
+/// Applications of one cluster that are woken in the first second.
+const FIRST: usize = 5;
+/// The most in one second.
+const MOST: usize = 320;
+/// That second.
+const PACE: Duration = Duration::from_secs(1);
+
+/// How urgent an Application is: a deletion, a workflow that runs, everything else.
+pub(crate) type Urgency<'a> = &'a (dyn Fn(&Key) -> u8 + Send + Sync);
+
+/// What waits to be woken for one cluster.
+#[derive(Debug)]
+struct Returned {
+    apps: BTreeSet<Key>,
+    at_once: usize,
+}
+
+/// What waits to be woken.
+#[derive(Debug, Default)]
+pub(super) struct Returns {
+    waiting: Mutex<BTreeMap<String, Returned>>,
+    news: Notify,
+    /// Somebody wakes them.
+    paced: AtomicBool,
+}
+
+impl Returns {
+    /// Takes in the Applications of a cluster that is back. Returns whether somebody wakes them.
+    pub(super) fn put(&self, cluster: &str, apps: &BTreeSet<Key>) -> bool {
+        if !self.paced.load(Ordering::Acquire) {
+            return false;
+        }
+        if !apps.is_empty() {
+            let mut waiting = self.waiting.lock();
+            let new = || Returned { apps: BTreeSet::new(), at_once: FIRST };
+            let of = waiting.entry(cluster.to_owned()).or_insert_with(new);
+            of.apps.extend(apps.iter().cloned());
+            self.news.notify_one();
+        }
+        true
+    }
+
+    /// The Applications whose turn it is. `is_well` says whether a cluster takes more than before; `None`: it is away again.
+    fn turn(&self, is_well: impl Fn(&str) -> Option<bool>, urgency: Urgency<'_>) -> Vec<Key> {
+        let mut out = Vec::new();
+        let mut waiting = self.waiting.lock();
+        waiting.retain(|cluster, of| {
+            // Who waits for it is woken when it is back.
+            let Some(is_well) = is_well(cluster) else { return false };
+            let mut all: Vec<(u8, Key)> =
+                std::mem::take(&mut of.apps).into_iter().map(|app| (urgency(&app), app)).collect();
+            all.sort();
+            let later = all.split_off(all.len().min(of.at_once));
+            out.extend(all.into_iter().map(|(_, app)| app));
+            of.apps = later.into_iter().map(|(_, app)| app).collect();
+            of.at_once = if is_well { (of.at_once * 2).min(MOST) } else { FIRST };
+            !of.apps.is_empty()
+        });
+        out
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.lock().is_empty()
+    }
+}
+
+/// Whether a cluster answers well: nothing waits for its turn there.
+fn is_well(member: &Member) -> Option<bool> {
+    member.reach().is_ok().then(|| member.state() == State::Connected && member.waiting() == 0)
+}
+
+impl Clusters {
+    /// Wakes the Applications of clusters that are back, as long as this process works.
+    pub(crate) async fn wake_returned(&self, urgency: Urgency<'_>, stop: &CancellationToken) {
+        let Some(on) = &self.enabled else { return };
+        on.returns.paced.store(true, Ordering::Release);
+        loop {
+            let is_waiting = !on.returns.is_empty();
+            tokio::select! {
+                () = on.returns.news.notified(), if !is_waiting => {}
+                () = tokio::time::sleep(PACE), if is_waiting => {}
+                () = stop.cancelled() => break,
+            }
+            let snapshot = on.members.snapshot();
+            let is_well = |cluster: &str| is_well(snapshot.members().get(cluster)?);
+            on.returns.turn(is_well, urgency).iter().for_each(|app| (on.wake)(app));
+        }
+        on.returns.paced.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apps(range: std::ops::Range<usize>) -> BTreeSet<Key> {
+        range.map(|n| Key::new("n", format!("{n:03}").as_str())).collect()
+    }
+
+    #[test]
+    fn they_come_a_few_at_a_time_and_deletions_first() {
+        let returns = Returns::default();
+        // Nobody is there to wake them.
+        assert!(!returns.put("edge", &apps(0..1)) && returns.is_empty());
+        returns.paced.store(true, Ordering::Release);
+        assert!(returns.put("edge", &apps(0..100)) && returns.put("edge", &apps(50..100)));
+        let urgent = |app: &Key| u8::from(!["042", "099"].contains(&&*app.name));
+        let names = |all: Vec<Key>| all.iter().map(|app| app.name.to_string()).collect::<Vec<_>>();
+        let first = names(returns.turn(|_| Some(true), &urgent));
+        assert_eq!(first, ["042", "099", "000", "001", "002"]);
+        let counts = [true, true, false, true, true, true]
+            .map(|is_well| returns.turn(|_| Some(is_well), &urgent).len());
+        assert_eq!(counts, [10, 20, 40, 5, 10, 10]);
+        assert!(returns.is_empty());
+    }
+
+    #[test]
+    fn who_waits_for_a_cluster_that_is_away_again_is_not_woken() {
+        let returns = Returns::default();
+        returns.paced.store(true, Ordering::Release);
+        returns.put("edge", &apps(0..10));
+        returns.put("other", &apps(10..12));
+        let is_well = |cluster: &str| (cluster == "other").then_some(true);
+        assert_eq!(returns.turn(is_well, &|_| 0).len(), 2);
+        assert!(returns.is_empty());
+    }
+}
