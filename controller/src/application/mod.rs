@@ -220,6 +220,9 @@ fn session<'c>(
         clusters,
         skips_unreachable: facts::annotation(metadata, annotation::UNREACHABLE) == "skip",
     };
+    if ctx.clusters.is_on() && converge::more_clusters::selects(app) {
+        ctx.clusters.concerns_any(&session.key());
+    }
     for cluster in session.trackers.clusters() {
         ctx.clusters.concerns(&cluster, &session.key());
     }

@@ -20,7 +20,7 @@ use super::write;
 use crate::application::context::AppContext;
 use crate::application::converge::End;
 use crate::application::converge::removed_clusters;
-use crate::application::converge::{drift, prune, rollout};
+use crate::application::converge::{drift, more_clusters, prune, rollout};
 use crate::application::lifecycle::conflict;
 use crate::application::lifecycle::failure::{Failed, fail};
 use crate::application::lifecycle::{finalizer, notify, on_failure};
@@ -121,7 +121,10 @@ impl<'c> Reconcile<'c> {
             |it: &Condition| it.type_ == types::CLUSTERS && it.reason == reason::REPLACED;
         let was_replaced = status.conditions.iter().any(is_replaced);
         let troubles = removed_clusters::troubles(&self.session, (&named, was_replaced));
-        status::set_clusters(status, troubles, self.now);
+        let more = more_clusters::report(&self.session, &self.app, status);
+        // Also of an Application that is in the own cluster only, so far.
+        let troubles = troubles.or_else(|| (!more.is_empty()).then(Vec::new));
+        status::set_clusters(status, (troubles, more), self.now);
     }
 
     async fn fail(&self, mut status: AppStatus, failed: Failed) -> Result<Next, ApiError> {

@@ -14,6 +14,7 @@ use vela_api::names::annotation;
 use vela_cluster::members::Snapshot;
 use vela_cluster::{ApiError, Stored};
 
+use super::converge::more_clusters;
 use super::facts::{self, resolve};
 use super::lifecycle::conflict;
 use super::memory::{AppCache, Fingerprint, Recorded};
@@ -141,6 +142,9 @@ impl<'a> Subject<'a> {
         let mut content = hasher.clone();
         // Nobody says when values change that are elsewhere.
         let mut unwatched = release::has_values(app);
+        if ctx.clusters.is_on() {
+            more_clusters::hash(app, clusters, &mut content);
+        }
         if !recorded.clusters.is_empty() {
             clusters.hash_identities(&mut content);
         }

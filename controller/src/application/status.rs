@@ -66,20 +66,28 @@ pub struct Trouble {
     pub text: String,
 }
 
-/// Says whether the clusters of an Application can be reached; `None`: it has no other than the own one.
-pub fn set_clusters(status: &mut AppStatus, troubles: Option<Vec<Trouble>>, now: Timestamp) {
+/// Says whether the clusters of an Application can be reached; `None`: it has no other than the own one. `more`: what else is to be said
+/// of them.
+pub fn set_clusters(
+    status: &mut AppStatus,
+    (troubles, more): (Option<Vec<Trouble>>, String),
+    now: Timestamp,
+) {
     let Some(troubles) = troubles else {
         status.conditions.retain(|c| c.type_ != types::CLUSTERS);
         return;
     };
     let new = match troubles.first() {
-        None => Condition::new(types::CLUSTERS, "True", reason::REACHABLE, String::new(), now),
+        None => Condition::new(types::CLUSTERS, "True", reason::REACHABLE, more, now),
         Some(first) => {
             // Troubles of different kinds share the reason that covers all of them.
             let is_one = troubles.iter().all(|trouble| trouble.reason == first.reason);
             let reason = if is_one { first.reason } else { reason::UNREACHABLE };
             let texts: Vec<String> = troubles.into_iter().map(|trouble| trouble.text).collect();
-            let message = messages::clusters_in_trouble(&texts);
+            let mut message = messages::clusters_in_trouble(&texts);
+            if !more.is_empty() {
+                message = format!("{message}; {more}");
+            }
             Condition::new(types::CLUSTERS, "False", reason, message, now)
         }
     };

@@ -33,6 +33,19 @@ pub(crate) fn replaced_and_empty(cluster: &str) -> String {
     format!("cluster {cluster:?} was replaced; the next run of the workflow deploys to it")
 }
 
+/// Clusters that a policy chooses now.
+#[must_use]
+pub(crate) fn more_clusters(policy: &str, more: &[String]) -> String {
+    let named = more.iter().take(NAMED_CLUSTERS).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let left = more.len().saturating_sub(NAMED_CLUSTERS);
+    let others = if left > 0 { format!(" and {left} others") } else { String::new() };
+    let (noun, verb) = if more.len() == 1 { ("cluster", "matches") } else { ("clusters", "match") };
+    format!(
+        "{} more {noun} {verb} policy {policy}: {named}{others} (deployed at the next run)",
+        more.len()
+    )
+}
+
 /// What of the clusters of an Application cannot be reached. Of many the first are named.
 #[must_use]
 pub(crate) fn clusters_in_trouble(troubles: &[String]) -> String {

@@ -199,6 +199,38 @@ async fn clusters_are_chosen_by_their_labels() {
     assert_eq!(deployed(&world), everywhere("1", &["east"]));
 }
 
+/// A cluster that joined since and has the labels gets nothing before somebody asks for it, and is named.
+#[tokio::test]
+async fn clusters_that_match_since_are_reported() {
+    let world = world();
+    let mut process = world.start();
+    let members = process.context.clusters.members().unwrap();
+    members.remove("west");
+    let mut app = app(&json!([]), "1");
+    app["spec"]["policies"][0]["properties"] =
+        json!({"clusterLabelSelector": {"cluster.core.oam.dev/control-plane": "false"}});
+    apply(&world, app.clone());
+    world.settle(&mut process, "a").await;
+    let said = || {
+        let app = world.app("a");
+        let conditions = app["status"]["conditions"].as_array().cloned().unwrap();
+        let found = conditions.into_iter().find(|one| one["type"] == "Clusters").unwrap();
+        (found["status"].clone(), found["message"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(said(), (json!("True"), String::new()));
+    let members = process.context.clusters.members().unwrap();
+    members.join(cluster("west"), server(&world, "west").client(process.number), "west");
+    world.settle(&mut process, "a").await;
+    let more = "1 more cluster matches policy here: west (deployed at the next run)";
+    assert_eq!(said(), (json!("True"), more.to_owned()));
+    assert_eq!(deployed(&world), everywhere("1", &["east"]));
+    app["spec"]["components"][0]["properties"]["value"] = json!("2");
+    apply(&world, app);
+    world.settle(&mut process, "a").await;
+    assert_eq!(said(), (json!("True"), String::new()));
+    assert_eq!(deployed(&world), everywhere("2", &["east", "west"]));
+}
+
 #[tokio::test]
 async fn a_cluster_that_is_away_holds_up_nothing_else_and_is_caught_up_with() {
     let world = world();

@@ -3,6 +3,7 @@
 pub(in crate::application) mod drift;
 pub mod gc;
 pub mod health;
+pub(in crate::application) mod more_clusters;
 mod not_executed;
 pub(in crate::application) mod prune;
 pub(in crate::application) mod removed_clusters;

@@ -101,7 +101,8 @@ pub async fn delete(session: &mut Session<'_>, app: &Application) -> Result<Next
     // Done here, but records of clusters that this controller does not manage are left.
     let waits_elsewhere = collected.is_done() && !elsewhere.is_empty();
     status::set_elsewhere(&mut wanted, &elsewhere, now);
-    status::set_clusters(&mut wanted, removed_clusters::troubles(session, (&[], false)), now);
+    let troubles = removed_clusters::troubles(session, (&[], false));
+    status::set_clusters(&mut wanted, (troubles, String::new()), now);
     let waits_elsewhere = waits_elsewhere
         || (collected.error.is_none()
             && collected.waiting.is_empty()

@@ -231,6 +231,20 @@ fn topology_placements(
     }
 }
 
+/// The clusters that a topology chooses now; none if it chooses none.
+pub(in crate::application) fn selected(
+    properties: Value,
+    policy: &str,
+    known: &Snapshot,
+) -> Vec<String> {
+    let topology: Result<Topology, _> = read(Some(properties), "topology", policy);
+    let Ok(topology) = topology else { return Vec::new() };
+    if !known.is_synced() {
+        return Vec::new();
+    }
+    chosen(&topology, policy, known).unwrap_or_default()
+}
+
 /// Why a topology chooses no clusters.
 #[derive(Debug, thiserror::Error)]
 enum NotChosen {
