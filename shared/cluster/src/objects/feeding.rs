@@ -106,7 +106,9 @@ impl Feeding {
                 Over::Denied => Shape::Unwatched,
             };
             // Who has the old store waits for a list that does not come, and asks again.
-            watched = Arc::new(Watched::begin(shape));
+            let begun = Watched::begin(shape);
+            let is_denied = matches!(over, Over::Denied);
+            watched = Arc::new(if is_denied { begun.denied() } else { begun });
             self.kinds.lock().insert(self.key.clone(), Arc::clone(&watched));
             if shape == Shape::Unwatched {
                 return;
@@ -130,12 +132,20 @@ impl Feeding {
     async fn watch(&self, watched: &Watched) -> Over {
         let config = Config::default().labels(names::label::APP_NAME).page_size(PAGE);
         let client = self.io.client().clone();
+        let (resource, namespace) = (&self.resource, self.key.2.as_str());
         if watched.shape == Shape::Metadata {
-            let api = Api::<PartialObjectMeta<Observed<Value>>>::all_with(client, &self.resource);
-            self.follow(events(&self.resource.kind, api, config), watched).await
+            type Part = PartialObjectMeta<Observed<Value>>;
+            let api = match namespace {
+                "" => Api::<Part>::all_with(client, resource),
+                _ => Api::<Part>::namespaced_with(client, namespace, resource),
+            };
+            self.follow(events(&resource.kind, api, config), watched).await
         } else {
-            let api = Api::<Observed<Value>>::all_with(client, &self.resource);
-            self.follow(events(&self.resource.kind, api, config), watched).await
+            let api = match namespace {
+                "" => Api::<Observed<Value>>::all_with(client, resource),
+                _ => Api::<Observed<Value>>::namespaced_with(client, namespace, resource),
+            };
+            self.follow(events(&resource.kind, api, config), watched).await
         }
     }
 
@@ -252,7 +262,7 @@ impl Feeding {
                     failed(Class::Failed);
                 }
                 Err(error) if !self.own && is_denied(&error) => {
-                    warn!(%error, "objects may not be listed: they are read one by one");
+                    warn!(%error, namespace = self.key.2, "objects may not be listed here");
                     return Over::Denied;
                 }
                 Err(error) => {

@@ -3,6 +3,7 @@
 //! The watch sees objects that carry our owner label, which is what makes health follow readiness at once and drift visible
 //! when it happens. Objects are kept as compressed text without managed fields: a tree would cost fifteen times the memory.
 
+mod denied;
 mod feeding;
 
 use std::collections::{HashMap, HashSet};
@@ -213,8 +214,9 @@ fn last_manager(object: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// API version and kind. Versions of one kind show the same objects, each in a shape of its own.
-type VersionKind = (String, String);
+/// API version and kind, and the namespace if only one may be listed. Versions of one kind show the same objects, each in a shape of
+/// its own.
+type VersionKind = (String, String, String);
 
 /// What is reported when an object changed that an Application owns.
 pub type Notify = Arc<dyn Fn(&Owner) + Send + Sync>;
@@ -259,6 +261,8 @@ struct Watched {
     completed: Mutex<Completed>,
     listing: Mutex<Listing>,
     shape: Shape,
+    /// It may not be listed.
+    denied: bool,
     /// Bytes that its objects take, about.
     bytes: AtomicUsize,
     /// Its objects are to be kept in a shape that takes less.
@@ -286,6 +290,7 @@ impl Watched {
             completed: Mutex::default(),
             listing: Mutex::new(listing),
             shape,
+            denied: false,
             bytes: AtomicUsize::new(0),
             shrinks: CancellationToken::new(),
             used: Mutex::new(Instant::now()),
@@ -340,7 +345,7 @@ fn shrink(kinds: &Kinds, account: &Account) {
     let kinds = kinds.lock();
     let too_large = kinds.iter().filter(|(_, watched)| watched.shape < fits);
     let largest = too_large.max_by_key(|(_, watched)| watched.bytes.load(Ordering::Relaxed));
-    if let Some(((api_version, kind), watched)) = largest
+    if let Some(((api_version, kind, _), watched)) = largest
         && !watched.shrinks.is_cancelled()
     {
         warn!(
@@ -408,20 +413,34 @@ impl LiveObjects {
     /// # Errors
     /// The kind is not served, or its first list takes long, or fails.
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Arc<Store<Live>>, ApiError> {
-        let watched = self.listed(api_version, kind).await?;
+        let watched = self.listed(api_version, kind, "").await?;
         Ok(Arc::clone(&watched.store))
     }
 
     /// The same with all that is known of them. Of a kind that is not watched nothing is.
-    async fn listed(&self, api_version: &str, kind: &str) -> Result<Arc<Watched>, ApiError> {
-        let listed = self.list(api_version, kind).await;
+    async fn listed(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+    ) -> Result<Arc<Watched>, ApiError> {
+        let listed = self.list(api_version, kind, namespace).await;
         listed.inspect_err(postponed::note)
     }
 
-    async fn list(&self, api_version: &str, kind: &str) -> Result<Arc<Watched>, ApiError> {
-        let watched = match self.watched(api_version, kind) {
+    async fn list(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+    ) -> Result<Arc<Watched>, ApiError> {
+        let watched = match self.watched(api_version, kind, "") {
             Some(watched) => watched,
-            None => self.start(api_version, kind).await?,
+            None => self.start(api_version, kind, "").await?,
+        };
+        let watched = match watched.denied {
+            true => self.of_namespace(api_version, kind, namespace).await?.unwrap_or(watched),
+            false => watched,
         };
         *watched.used.lock() = Instant::now();
         if watched.shape == Shape::Unwatched {
@@ -447,8 +466,8 @@ impl LiveObjects {
         Ok(watched)
     }
 
-    fn watched(&self, api_version: &str, kind: &str) -> Option<Arc<Watched>> {
-        let key = (api_version.to_owned(), kind.to_owned());
+    fn watched(&self, api_version: &str, kind: &str, namespace: &str) -> Option<Arc<Watched>> {
+        let key = (api_version.to_owned(), kind.to_owned(), namespace.to_owned());
         let mut kinds = self.kinds.lock();
         let watched = kinds.get(&key)?;
         let since = watched.listing.lock().since;
@@ -459,9 +478,14 @@ impl LiveObjects {
         Some(Arc::clone(watched))
     }
 
-    async fn start(&self, api_version: &str, kind: &str) -> Result<Arc<Watched>, ApiError> {
+    async fn start(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+    ) -> Result<Arc<Watched>, ApiError> {
         let resource = self.io.resolve(api_version, kind).await?.to_api_resource();
-        let key = (api_version.to_owned(), kind.to_owned());
+        let key = (api_version.to_owned(), kind.to_owned(), namespace.to_owned());
         let mut kinds = self.kinds.lock();
         if let Some(watched) = kinds.get(&key) {
             return Ok(Arc::clone(watched));
@@ -479,7 +503,7 @@ impl LiveObjects {
             own: self.own,
         };
         let (answer, stop) = (Arc::clone(&watched), self.stop.clone());
-        debug!(kind, api_version, "watching dispatched objects");
+        debug!(kind, api_version, namespace, "watching dispatched objects");
         self.tasks.spawn(async move {
             tokio::select! {
                 () = feeding.feed(watched) => {}
@@ -514,7 +538,7 @@ impl LiveObjects {
         api_version: &str,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Live>>, ApiError> {
-        let watched = self.listed(api_version, &key.kind).await?;
+        let watched = self.listed(api_version, &key.kind, &key.namespace).await?;
         match watched.shape {
             Shape::Whole => Ok(self.find(&watched, api_version, key).await),
             Shape::Metadata => match self.find(&watched, api_version, key).await {
@@ -535,7 +559,7 @@ impl LiveObjects {
         api_version: &str,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Live>>, ApiError> {
-        match self.listed(api_version, &key.kind).await {
+        match self.listed(api_version, &key.kind, &key.namespace).await {
             Ok(watched) => Ok(self.find(&watched, api_version, key).await),
             Err(ApiError::NoSuchKind { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -574,7 +598,7 @@ impl LiveObjects {
 
     /// Takes in what the API server answered to a write of ours.
     pub fn wrote(&self, api_version: &str, kind: &str, answer: Value) {
-        if let Some(watched) = self.watched(api_version, kind) {
+        if let Some(watched) = self.where_seen(api_version, kind, namespace(&answer)) {
             let live = match watched.shape {
                 Shape::Whole => Live::of(answer),
                 Shape::Metadata => Live::of_metadata(answer),
@@ -595,14 +619,15 @@ impl LiveObjects {
         if !completed::may_be_over(&key.kind) {
             return None;
         }
-        let watched = self.watched(api_version, &key.kind)?;
+        let watched = self.where_seen(api_version, &key.kind, &key.namespace)?;
         watched.completed.lock().get(&Key::new(&*key.namespace, &*key.name))
     }
 
     /// Takes in that the API server confirmed the end of an object, in whichever version it is watched.
     pub fn ended(&self, api_version: &str, key: &ResourceKey, uid: &str) {
         let group = group_of(api_version);
-        let is_it = |(version, kind): &VersionKind| group_of(version) == group && *kind == key.kind;
+        let is_it =
+            |(version, kind, _): &VersionKind| group_of(version) == group && *kind == key.kind;
         let kinds = self.kinds.lock();
         let cache_key = Key::new(&*key.namespace, &*key.name);
         for (_, watched) in kinds.iter().filter(|(kind, _)| is_it(kind)) {

@@ -88,12 +88,29 @@ fn config_map(name: &str, bytes: usize) -> Value {
         "labels": {"app.oam.dev/name": "a", "app.oam.dev/namespace": "n"}}})
 }
 
+/// The same of one namespace.
+type Namespace = dyn Fn(&str) -> (u16, Value) + Send + Sync;
+
+fn denial() -> (u16, Value) {
+    let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "reason": "Forbidden", "message": "may not", "code": 403});
+    (403, status)
+}
+
 /// The watches of a member, and the paths that it is asked for. Its watches bring nothing, for ever.
 fn member(page: Box<Page>, budget: Budget) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
+    member_of(page, Box::new(|_| denial()), budget)
+}
+
+fn member_of(
+    page: Box<Page>,
+    of: Box<Namespace>,
+    budget: Budget,
+) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::<Mutex<Vec<String>>>::default();
-    let (paths, page) = (Arc::clone(&seen), Arc::new(page));
+    let (paths, page, of) = (Arc::clone(&seen), Arc::new(page), Arc::new(of));
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-        let (paths, page) = (Arc::clone(&paths), Arc::clone(&page));
+        let (paths, page, of) = (Arc::clone(&paths), Arc::clone(&page), Arc::clone(&of));
         async move {
             let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
             let accepts = request.headers().get("accept").and_then(|it| it.to_str().ok());
@@ -111,6 +128,10 @@ fn member(page: Box<Page>, budget: Budget) -> (Arc<LiveObjects>, Arc<Mutex<Vec<S
                 ),
                 "/api/v1/configmaps" if part("watch").is_some() => std::future::pending().await,
                 "/api/v1/configmaps" => page(is_partial, &part("continue").unwrap_or_default()),
+                list if list.ends_with("/configmaps") => match part("watch") {
+                    Some(_) => std::future::pending().await,
+                    None => of(list.rsplit('/').nth(1).unwrap_or_default()),
+                },
                 other => (200, config_map(other.rsplit('/').next().unwrap_or_default(), 10)),
             };
             let body = kube::client::Body::from(answer.to_string().into_bytes());
@@ -135,7 +156,7 @@ fn key(name: &str) -> ResourceKey {
 }
 
 async fn becomes(live: &LiveObjects, shape: Shape) {
-    let is_so = || live.watched("v1", "ConfigMap").is_some_and(|it| it.shape == shape);
+    let is_so = || live.watched("v1", "ConfigMap", "").is_some_and(|it| it.shape == shape);
     while !is_so() {
         tokio::task::yield_now().await;
     }
@@ -178,17 +199,52 @@ async fn a_list_that_never_ends_takes_no_more_than_its_budget() {
 
 #[tokio::test]
 async fn what_may_not_be_listed_is_read_one_by_one() {
-    let denied = |_: bool, _: &str| {
-        (
-            403,
-            serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
-            "reason": "Forbidden", "message": "may not", "code": 403}),
-        )
-    };
-    let (live, _) = member(Box::new(denied), Budget::default());
+    let (live, seen) = member(Box::new(|_, _| denial()), Budget::default());
     let _ = tokio::time::timeout(Duration::ZERO, live.kind("v1", "ConfigMap")).await;
     becomes(&live, Shape::Unwatched).await;
+    let reads = |name: &str| {
+        let path = format!("/api/v1/namespaces/n/configmaps/{name}");
+        seen.lock().iter().filter(|it| **it == path).count()
+    };
+    // Nor in its namespace: that is found out once.
+    while reads("m7") == 0 {
+        let _ = live.get("v1", &key("m7")).await;
+    }
     assert!(live.get("v1", &key("m7")).await.unwrap().is_some());
+    let lists = seen.lock().iter().filter(|it| it.ends_with("/n/configmaps")).count();
+    assert_eq!((reads("m7"), lists), (2, 1));
+}
+
+#[tokio::test]
+async fn what_may_be_listed_in_single_namespaces_is_watched_there() {
+    let in_namespace = |namespace: &str| {
+        let mut one = config_map("m7", 10);
+        one["metadata"]["namespace"] = namespace.into();
+        list(&[one], "")
+    };
+    let denied = Box::new(|_: bool, _: &str| denial());
+    let (live, seen) = member_of(denied, Box::new(in_namespace), Budget::default());
+    let _ = tokio::time::timeout(Duration::ZERO, live.kind("v1", "ConfigMap")).await;
+    becomes(&live, Shape::Unwatched).await;
+    let key =
+        |namespace: &str, name: &str| ResourceKey::new("v1", "ConfigMap", "edge", namespace, name);
+    for number in 0..denied::NAMESPACES {
+        let namespace = format!("n{number}");
+        assert!(live.get("v1", &key(&namespace, "m7")).await.unwrap().is_some());
+        // That there is none is known.
+        assert!(live.get("v1", &key(&namespace, "none")).await.unwrap().is_none());
+    }
+    let is_read = |path: &&String| path.contains("/configmaps/");
+    assert_eq!(seen.lock().iter().filter(is_read).count(), 0);
+    // Of more namespaces they are read.
+    assert!(live.get("v1", &key("n-more", "m7")).await.unwrap().is_some());
+    assert_eq!(seen.lock().iter().filter(is_read).count(), 1);
+    let mut written = config_map("m8", 10);
+    written["metadata"]["namespace"] = "n3".into();
+    live.wrote("v1", "ConfigMap", written);
+    assert!(live.seen("v1", &key("n3", "m8")).await.unwrap().is_some());
+    live.ended("v1", &key("n3", "m8"), "m8");
+    assert!(live.seen("v1", &key("n3", "m8")).await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,16 +254,16 @@ async fn a_kind_that_nobody_needs_is_not_watched_for_ever() {
     tokio::time::sleep(UNUSED / 2).await;
     assert!(live.get("v1", &key("m7")).await.unwrap().is_none());
     tokio::time::sleep(UNUSED * 3 / 4).await;
-    assert!(live.watched("v1", "ConfigMap").is_some());
+    assert!(live.watched("v1", "ConfigMap", "").is_some());
     tokio::time::sleep(UNUSED).await;
-    assert!(live.watched("v1", "ConfigMap").is_none());
+    assert!(live.watched("v1", "ConfigMap", "").is_none());
     // It is watched again when somebody asks.
     assert!(live.get("v1", &key("m7")).await.unwrap().is_none());
     let one = |_: bool, _: &str| list(&[config_map("m1", 10)], "");
     let (live, _) = member(Box::new(one), Budget::default());
     live.kind("v1", "ConfigMap").await.unwrap();
     tokio::time::sleep(UNUSED * 5).await;
-    assert!(live.watched("v1", "ConfigMap").is_some());
+    assert!(live.watched("v1", "ConfigMap", "").is_some());
 }
 
 #[test]
