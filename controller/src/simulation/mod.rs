@@ -17,6 +17,7 @@ mod egress;
 mod external_refs;
 mod finalizer_removed;
 mod follows_definition;
+mod ledger;
 mod legacy;
 mod members;
 mod not_executed;

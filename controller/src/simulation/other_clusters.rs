@@ -17,7 +17,7 @@ fn record(name: &str, value: &str, cluster: &str) -> Value {
 }
 
 /// What a stored tracker records.
-fn recorded(stored: &Value) -> Vec<Value> {
+pub(super) fn recorded(stored: &Value) -> Vec<Value> {
     let mut tracker: ResourceTracker = serde_json::from_value(stored.clone()).unwrap();
     tracker.expand().unwrap();
     tracker.spec.managed_resources.iter().map(|one| serde_json::to_value(one).unwrap()).collect()

@@ -10,9 +10,8 @@ use vela_cluster::members::State;
 
 use crate::queue::{Key, Next, WorkerKind};
 
-use super::clusters::{
-    app, apply, delete, deployed, everywhere, is_clean, ledger, server, work, world,
-};
+use super::clusters::{app, apply, delete, deployed, everywhere, is_clean, server, work, world};
+use super::ledger::{ledger, settle_ledger};
 use super::{NAMESPACE, Process, World};
 
 /// A cluster of a uid answers in `west`, for some seconds.
@@ -124,7 +123,7 @@ async fn the_former_cluster_is_managed_again_when_it_is_back() {
     assert_eq!(ledger(&world, "west"), [("w".to_owned(), "replaced".to_owned())]);
     answers(&process, "west", 0);
     assert_eq!(state(&process), State::Connected);
-    super::clusters::settle_ledger(&process).await;
+    settle_ledger(&process).await;
     work(&world, &process).await;
     assert_eq!(ledger(&world, "west"), []);
     assert_eq!(server(&world, "west").state.lock().deletes, Vec::<String>::new());

@@ -1,0 +1,216 @@
+//! What was left behind in clusters that are gone stands in the ledger: nothing is forgotten, and nothing waits for it.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use vela_cluster::members::ABSENT;
+
+use crate::clusters::rejoin::Recorded;
+
+use super::clusters::{
+    app, apply, delete, deployed, disconnect, everywhere, is_clean, server, work, world,
+};
+use super::members::cluster;
+use super::{NAMESPACE, Process, World, other_clusters};
+
+#[tokio::test]
+async fn what_was_deployed_to_a_cluster_that_is_taken_away_stands_in_the_ledger() {
+    for deletes in [false, true] {
+        let world = world();
+        let mut process = world.start();
+        apply(&world, app(&json!(["east", "west"]), "1"));
+        world.settle(&mut process, "a").await;
+        let members = process.context.clusters.members().unwrap();
+        members.removed("west", Instant::now());
+        if deletes {
+            delete(&world);
+        } else {
+            apply(&world, app(&json!(["east"]), "2"));
+        }
+        let ledger = |world: &World| {
+            let state = world.server.state.lock();
+            state.get("configmaps", "vela-system", "vela-left-behind-west").cloned()
+        };
+        work(&world, &process).await;
+        assert!(ledger(&world).is_none() && !is_clean(&world));
+        // Longer than a Secret that is created again is away.
+        let past = Instant::now().checked_sub(ABSENT).unwrap();
+        let members = process.context.clusters.members().unwrap();
+        members.join(cluster("west"), server(&world, "west").client(process.number), "west");
+        members.removed("west", past);
+        world.settle(&mut process, "a").await;
+        let data = ledger(&world).unwrap()["data"].clone();
+        let text = data.as_object().unwrap().values().next().unwrap().as_str().unwrap();
+        let entry: Value = serde_json::from_str(text).unwrap();
+        assert_eq!((&entry["app"], &entry["name"]), (&json!("n/a"), &json!("w")));
+        assert_eq!(entry["cause"], "detached");
+        // Nothing was sent there, and nothing else waits for it.
+        assert_eq!(deployed(&world).len(), if deletes { 1 } else { 2 });
+        assert_eq!(is_clean(&world), deletes);
+        if !deletes {
+            assert_eq!(world.app("a")["status"]["status"], "running");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_asked_to_be_forgotten_holds_nothing_up() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["east", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    disconnect(&process, "west");
+    delete(&world);
+    work(&world, &process).await;
+    assert!(!is_clean(&world));
+    world.server.by_another_writer(|state| {
+        let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
+        app["metadata"]["annotations"]["app.oam.dev/forget-clusters"] = json!("west");
+        state.put("applications", app);
+    });
+    world.settle(&mut process, "a").await;
+    assert!(is_clean(&world));
+    assert_eq!(deployed(&world), everywhere("1", &["west"]));
+    let state = world.server.state.lock();
+    assert!(state.get("configmaps", "vela-system", "vela-left-behind-west").is_some());
+}
+
+/// What the ledger of a cluster says: names of objects and why.
+pub(super) fn ledger(world: &World, cluster: &str) -> Vec<(String, String)> {
+    let state = world.server.state.lock();
+    let map = state.get("configmaps", "vela-system", &format!("vela-left-behind-{cluster}"));
+    let data = map.and_then(|map| map["data"].as_object().cloned()).unwrap_or_default();
+    let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+    let read = |value: &Value| -> Value { serde_json::from_str(value.as_str().unwrap()).unwrap() };
+    data.values().map(read).map(|entry| (text(&entry, "name"), text(&entry, "cause"))).collect()
+}
+
+/// Somebody takes what is in `west` out of all trackers.
+fn strip(world: &World) {
+    world.server.by_another_writer(|state| {
+        let names: Vec<String> = state
+            .all("resourcetrackers")
+            .iter()
+            .map(|tracker| tracker["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect();
+        for name in names {
+            other_clusters::write(state, &name, |records| {
+                records.retain(|it| it["cluster"] != "west");
+            });
+        }
+    });
+}
+
+/// The same while no controller is at work.
+#[tokio::test]
+async fn what_was_stripped_while_nobody_was_at_work_stands_in_the_ledger() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    strip(&world);
+    let again = |world: &World| {
+        let process = world.start();
+        let members = process.context.clusters.members().unwrap();
+        members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+        process
+    };
+    process = again(&world);
+    world.settle(&mut process, "a").await;
+    let expected = [("w".to_owned(), "stripped".to_owned())];
+    assert_eq!(ledger(&world, "west"), expected);
+    // It is noted once.
+    let writes = world.server.state.lock().writes;
+    process = again(&world);
+    world.settle(&mut process, "a").await;
+    assert_eq!(world.server.state.lock().writes, writes);
+    assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
+}
+
+/// What somebody takes out of the trackers of an Application is noted, and stays where it is.
+#[tokio::test]
+async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    assert_eq!(ledger(&world, "west"), []);
+    strip(&world);
+    process.context.clusters.members().unwrap().remove("west");
+    work(&world, &process).await;
+    let expected = [("w".to_owned(), "stripped".to_owned())];
+    assert_eq!(ledger(&world, "west"), expected);
+    assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
+}
+
+/// What the ledger says goes back to the Application.
+pub(super) async fn settle_ledger(process: &Process) {
+    let stop = tokio_util::sync::CancellationToken::new();
+    let settling = async {
+        let exists = |_: &crate::queue::Key| Recorded { exists: true, records: Vec::new() };
+        let (clusters, io) = (&process.context.clusters, &process.context.io);
+        clusters.settle(io, &process.context.events, &exists, &stop).await;
+    };
+    let key = crate::queue::Key::new(NAMESPACE, "a");
+    let ending = async {
+        while process.context.clusters.back(&key).is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        stop.cancel();
+    };
+    tokio::join!(settling, ending);
+}
+
+/// The Secret of a cluster was gone for a while: what was left behind is managed again.
+#[tokio::test]
+async fn what_was_left_behind_comes_back_with_its_cluster() {
+    let world = world();
+    let mut process = world.start();
+    let west = server(&world, "west").clone();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    let members = process.context.clusters.members().unwrap();
+    assert!(members.learn("west"));
+    members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+    work(&world, &process).await;
+    assert_eq!(ledger(&world, "west"), [("w".to_owned(), "detached".to_owned())]);
+    let members = process.context.clusters.members().unwrap();
+    members.join(cluster("west"), west.client(process.number), "west");
+    settle_ledger(&process).await;
+    work(&world, &process).await;
+    assert_eq!(ledger(&world, "west"), []);
+    assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
+    delete(&world);
+    world.settle(&mut process, "a").await;
+    assert!(is_clean(&world));
+    assert_eq!(deployed(&world), []);
+}
+
+/// As long as it cannot be noted, nothing is forgotten, and the Application says why.
+#[tokio::test]
+async fn what_cannot_be_noted_is_not_forgotten() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    world.server.state.lock().forbidden = Some((Method::POST, "configmaps"));
+    let members = process.context.clusters.members().unwrap();
+    members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+    work(&world, &process).await;
+    assert_eq!(ledger(&world, "west"), []);
+    let recorded = |world: &World| {
+        let state = world.server.state.lock();
+        let trackers = state.all("resourcetrackers");
+        let records = trackers.into_iter().flat_map(other_clusters::recorded);
+        records.filter(|record| record["cluster"] == "west").count()
+    };
+    assert_eq!(recorded(&world), 1);
+    let conditions = world.app("a")["status"]["conditions"].to_string();
+    assert!(conditions.contains("Forbidden"), "{conditions}");
+    world.server.state.lock().forbidden = None;
+    world.settle(&mut process, "a").await;
+    assert_eq!(ledger(&world, "west"), [("w".to_owned(), "detached".to_owned())]);
+    assert_eq!(recorded(&world), 0);
+}
