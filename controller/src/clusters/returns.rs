@@ -14,9 +14,9 @@ use super::Clusters;
 use crate::queue::Key;
 
 /// Applications of one cluster that are woken in the first second.
-const FIRST: usize = 5;
+const AT_FIRST: usize = 5;
 /// The most in one second.
-const MOST: usize = 320;
+const MAX_AT_ONCE: usize = 320;
 /// That second.
 const PACE: Duration = Duration::from_secs(1);
 
@@ -47,7 +47,7 @@ impl Returns {
         }
         if !apps.is_empty() {
             let mut waiting = self.waiting.lock();
-            let new = || Returned { apps: BTreeSet::new(), at_once: FIRST };
+            let new = || Returned { apps: BTreeSet::new(), at_once: AT_FIRST };
             let of = waiting.entry(cluster.to_owned()).or_insert_with(new);
             of.apps.extend(apps.iter().cloned());
             self.news.notify_one();
@@ -68,7 +68,7 @@ impl Returns {
             let later = all.split_off(all.len().min(of.at_once));
             out.extend(all.into_iter().map(|(_, app)| app));
             of.apps = later.into_iter().map(|(_, app)| app).collect();
-            of.at_once = if is_well { (of.at_once * 2).min(MOST) } else { FIRST };
+            of.at_once = if is_well { (of.at_once * 2).min(MAX_AT_ONCE) } else { AT_FIRST };
             !of.apps.is_empty()
         });
         out

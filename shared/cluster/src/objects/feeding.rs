@@ -106,9 +106,9 @@ impl Feeding {
                 Over::Denied => Shape::Unwatched,
             };
             // Who has the old store waits for a list that does not come, and asks again.
-            let begun = Watched::begin(shape);
+            let next = Watched::begin(shape);
             let is_denied = matches!(over, Over::Denied);
-            watched = Arc::new(if is_denied { begun.denied() } else { begun });
+            watched = Arc::new(if is_denied { next.denied() } else { next });
             self.kinds.lock().insert(self.key.clone(), Arc::clone(&watched));
             if shape == Shape::Unwatched {
                 return;
