@@ -11,6 +11,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 use vela_tests::chart_server::{ChartServer, EXAMPLE};
 use vela_tests::cluster::{Cluster, Pace};
+use vela_tests::controlplane::Programs;
 use vela_tests::deploy::{Binaries, Deployed, Options, Profile, Program, apply};
 use vela_tests::fixtures::reaching_loopback;
 use vela_tests::material;
@@ -23,9 +24,9 @@ pub(crate) struct Args {
     /// End when the examples run: exit code 0, or 1 with the reason
     #[arg(long)]
     once: bool,
-    /// Build the programs in the dev profile: quicker to build, slower to run
+    /// Build the programs as they ship: minutes to build, quicker to run. Without it they are those of the tests
     #[arg(long)]
-    dev: bool,
+    release: bool,
     /// Definitions instead of the chart's, one JSON object a line
     #[arg(long, value_name = "FILE.jsonl")]
     definitions: Option<PathBuf>,
@@ -48,8 +49,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
-    let profile = if args.dev { Profile::Dev } else { Profile::Release };
-    let binaries = Binaries::build(profile)?;
+    let profile = if args.release { Profile::Release } else { Profile::Dev };
+    let binaries = programs(profile, args.kubeconfig.is_none())?;
     let cluster = runtime.block_on(crate::exec::cluster(
         "up",
         args.kubeconfig.as_deref(),
@@ -106,6 +107,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     cluster.stop();
     ended?;
     code
+}
+
+/// Builds vela-rs and, if a cluster is to be started, the programs of one, side by side: each keeps only one core busy for much of
+/// the time.
+fn programs(profile: Profile, with_cluster: bool) -> Result<Binaries> {
+    std::thread::scope(|scope| {
+        let cluster = with_cluster.then(|| scope.spawn(Programs::ready));
+        let binaries = Binaries::build(profile)?;
+        if let Some(cluster) = cluster {
+            cluster.join().map_err(|_| anyhow!("the build of the control plane panicked"))??;
+        }
+        Ok(binaries)
+    })
 }
 
 /// Applies the examples and follows them until all run.
