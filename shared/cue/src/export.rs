@@ -4,8 +4,8 @@ use crate::error::{Class, Error};
 use crate::eval::{ArcKind, Deep, ErrId, Forward, Machine, Val, Vid};
 use crate::ir::{Expr, ExprId};
 use crate::limits::LimitError;
-use crate::text::{quoted, quoted_bytes};
 use crate::value::{Fields, Number, Value};
+use cue_syntax::{quote, quote_bytes};
 use ecow::EcoString;
 
 /// What an export makes: CUE data, or JSON without a detour.
@@ -390,13 +390,13 @@ impl Machine<'_> {
             }
             Val::Str(s) => {
                 let (text, more) = room.cut(s);
-                format!("{}{more}", quoted(text))
+                format!("{}{more}", quote(text))
             }
             Val::Bytes(b) => {
                 let shown = b.len().min(room.text);
                 room.text -= shown;
                 let more = if shown < b.len() { "..." } else { "" };
-                format!("{}{more}", quoted_bytes(b.get(..shown).unwrap_or_default()))
+                format!("{}{more}", quote_bytes(b.get(..shown).unwrap_or_default()))
             }
             Val::Kind(k) => k.to_string(),
             Val::Bound(op, x) => format!("{}{}", op.text(), self.val_shown(x, room)),

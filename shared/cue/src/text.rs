@@ -1,6 +1,4 @@
-//! Names and texts as CUE and JSON write them.
-
-use ecow::EcoString;
+//! Names as CUE and texts as JSON write them.
 
 /// The name without what makes it unique.
 pub(crate) fn plain_name(name: &str) -> &str {
@@ -13,56 +11,6 @@ pub(crate) fn is_ident(name: &str) -> bool {
     chars.next().is_some_and(|c| c.is_alphabetic() || c == '$' || c == '_')
         && chars.all(|c| c.is_alphanumeric() || c == '$' || c == '_')
         && !name.starts_with('_')
-}
-
-/// A string literal as CUE writes it.
-pub(crate) fn quoted(s: &str) -> EcoString {
-    let mut out = EcoString::with_capacity(s.len() + 2);
-    out.push('"');
-    for c in s.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\u{b}' => out.push_str("\\v"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                out.push_str(&format!("\\u{:04x}", c as u32));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// A bytes literal as CUE writes it.
-pub(crate) fn quoted_bytes(b: &[u8]) -> String {
-    let mut out = String::from("'");
-    for chunk in b.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\'' => out.push_str("\\'"),
-                '\\' => out.push_str("\\\\"),
-                '\n' => out.push_str("\\n"),
-                '\t' => out.push_str("\\t"),
-                '\r' => out.push_str("\\r"),
-                c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                    out.push_str(&format!("\\x{:02x}", c as u32));
-                }
-                c => out.push(c),
-            }
-        }
-        for byte in chunk.invalid() {
-            out.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    out.push('\'');
-    out
 }
 
 /// The bytes with which something may begin that is escaped.

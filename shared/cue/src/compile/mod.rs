@@ -317,7 +317,7 @@ impl Compiler<'_> {
                 if label.kind() != LabelKind::String || is_ident(name) {
                     name.into()
                 } else {
-                    cue_syntax::quote_label(name).into()
+                    cue_syntax::quote(name).into()
                 }
             }
         }

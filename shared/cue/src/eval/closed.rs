@@ -50,7 +50,7 @@ impl Machine<'_> {
 
     /// Whether what came through an occurrence came through nothing that closes.
     pub(crate) fn is_plain(&self, id: CloseId) -> bool {
-        self.s.close.get(id.0 as usize).is_none_or(|node| node.plain)
+        self.s.close.get(id.idx()).is_none_or(|node| node.plain)
     }
 
     /// From now on the fields of `v` need evidence for this occurrence.
@@ -98,7 +98,7 @@ impl Machine<'_> {
             if id == ancestor {
                 return true;
             }
-            id = self.s.close[id.0 as usize].parent;
+            id = self.s.close[id.idx()].parent;
         }
         false
     }
@@ -113,7 +113,7 @@ impl Machine<'_> {
         // its own fields only.
         let mut cur = r;
         while !cur.is_none() {
-            let node = self.s.close[cur.0 as usize];
+            let node = self.s.close[cur.idx()];
             if node.embedded && self.under(f, node.parent) && !self.under(f, cur) {
                 return true;
             }
@@ -215,7 +215,7 @@ impl Machine<'_> {
 
     /// Whether an occurrence lies in nothing that closes or embeds.
     fn is_top_level(&self, id: CloseId) -> bool {
-        self.s.close.get(id.0 as usize).is_none_or(|node| node.parent.is_none() && !node.embedded)
+        self.s.close.get(id.idx()).is_none_or(|node| node.parent.is_none() && !node.embedded)
     }
 
     /// Marks a field that the struct around it does not allow.

@@ -28,7 +28,8 @@ use crate::error::{Class, Error, ErrorKind, Position};
 use crate::ir::ExprId;
 use crate::label::Label;
 use crate::limits::LimitError;
-use crate::text::{is_ident, plain_name, quoted};
+use crate::text::{is_ident, plain_name};
+use cue_syntax::quote;
 
 impl Machine<'_> {
     /// An error about a vertex, without a position.
@@ -103,7 +104,7 @@ impl Machine<'_> {
 
     /// What kind of failure an error is.
     pub(crate) fn class(&self, e: ErrId) -> Class {
-        self.s.errs[e.0 as usize].class
+        self.s.errs[e.idx()].class
     }
 
     /// Whether more information may remove the error.
@@ -113,7 +114,7 @@ impl Machine<'_> {
 
     /// Gives an error without a vertex one.
     pub(crate) fn locate(&mut self, e: ErrId, v: Vid) {
-        let err = &mut self.s.errs[e.0 as usize];
+        let err = &mut self.s.errs[e.idx()];
         if err.vertex.is_none() {
             err.vertex = v;
         }
@@ -140,7 +141,7 @@ impl Machine<'_> {
             LabelKind::Int => ecow::eco_format!("{}", label.index()),
             LabelKind::String => {
                 let name = self.name(label);
-                if is_ident(name) { name.clone() } else { quoted(name) }
+                if is_ident(name) { name.clone() } else { quote(name).into() }
             }
             _ => plain_name(self.name(label)).into(),
         }
@@ -148,7 +149,7 @@ impl Machine<'_> {
 
     /// The text of an error.
     pub(crate) fn message(&mut self, e: ErrId) -> String {
-        let err = self.s.errs[e.0 as usize].clone();
+        let err = self.s.errs[e.idx()].clone();
         match err.msg {
             Msg::Text(text) => text,
             Msg::Undefined(label, _) => format!("undefined field: {}", self.label_text(label)),
@@ -185,7 +186,7 @@ impl Machine<'_> {
         if out.len() >= MOST {
             return;
         }
-        let err = self.s.errs[e.0 as usize].clone();
+        let err = self.s.errs[e.idx()].clone();
         let message = self.message(e);
         let path = self.path(err.vertex);
         let positions = err.at.iter().filter_map(|&e| self.position(e)).collect();
@@ -222,7 +223,7 @@ impl Machine<'_> {
             .filter(|(label, w)| label.is_string() && *w != v && self.v(*w).error.is_none())
             .map(|(label, _)| self.name(*label).as_str());
         let nearest = vela_gocompat::nearest(name, allowed)?;
-        Some(format!("did you mean {}?", quoted(nearest)))
+        Some(format!("did you mean {}?", quote(nearest)))
     }
 
     /// The field whose name is nearest to that of one that does not exist.
@@ -235,7 +236,7 @@ impl Machine<'_> {
         });
         let known = known.map(|(label, _)| self.name(*label).as_str());
         let nearest = vela_gocompat::nearest(self.name(label), known)?;
-        Some(format!("did you mean {}?", quoted(nearest)))
+        Some(format!("did you mean {}?", quote(nearest)))
     }
 
     /// Where an expression stands.

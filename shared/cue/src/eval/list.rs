@@ -57,7 +57,7 @@ impl Machine<'_> {
 
     /// Whether an error is that of two lists of different lengths.
     fn is_list_length(&self, e: super::ErrId) -> bool {
-        matches!(self.s.errs[e.0 as usize].msg, Msg::ListLengths(..))
+        matches!(self.s.errs[e.idx()].msg, Msg::ListLengths(..))
     }
 
     /// Unifies with a list; `rest` is the constraint of an open end.
@@ -92,7 +92,7 @@ impl Machine<'_> {
                 // One error for one list: further operands are its causes.
                 let e = self.err_at(Class::Eval, Msg::ListLengths(a, b), v, &at);
                 match self.v(v).error.filter(|old| self.is_list_length(*old)) {
-                    Some(first) => self.s.errs[first.0 as usize].causes.push(e),
+                    Some(first) => self.s.errs[first.idx()].causes.push(e),
                     None => self.fail(v, e),
                 }
             }

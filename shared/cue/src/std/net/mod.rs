@@ -1,5 +1,7 @@
 //! Package `net`: addresses, host names and URLs, checked by their text.
 
+mod url;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use num_bigint::{BigInt, Sign};
@@ -10,6 +12,7 @@ use super::{BuiltinError, Member, Param};
 use crate::kind::Kind;
 use crate::limits::Budget;
 use crate::value::Value;
+use url::Mode;
 
 const A: Param = Param::ANY;
 const S: Param = Param::STRING;
@@ -84,20 +87,20 @@ pub(super) static PACKAGE: &[Member] = &[
         let (x, y) = (valid(a, 0)?, valid(a, 1)?);
         Ok(Value::from((x.ip, x.zone).cmp(&(y.ip, y.zone)) as i64))
     }),
-    func("PathEscape", &[S], Kind::STRING, |a, b| string(escape(text(a, 0)?, Mode::Path), b)),
-    func("PathUnescape", &[S], Kind::STRING, |a, b| string(unescape(text(a, 0)?, Mode::Path)?, b)),
-    func("QueryEscape", &[S], Kind::STRING, |a, b| string(escape(text(a, 0)?, Mode::Query), b)),
+    func("PathEscape", &[S], Kind::STRING, |a, b| string(url::escape(text(a, 0)?, Mode::Path), b)),
+    func("PathUnescape", &[S], Kind::STRING, |a, b| {
+        string(url::unescape(text(a, 0)?, Mode::Path)?, b)
+    }),
+    func("QueryEscape", &[S], Kind::STRING, |a, b| {
+        string(url::escape(text(a, 0)?, Mode::Query), b)
+    }),
     func("QueryUnescape", &[S], Kind::STRING, |a, b| {
-        string(unescape(text(a, 0)?, Mode::Query)?, b)
+        string(url::unescape(text(a, 0)?, Mode::Query)?, b)
     }),
-    func("URL", &[S], Kind::BOOL, |a, _| match url(text(a, 0)?) {
-        Ok(_) => Ok(true.into()),
-        Err(e) => fail(format!("parse {}: {e}", quote(text(a, 0)?))),
-    }),
-    func("AbsURL", &[S], Kind::BOOL, |a, _| match url(text(a, 0)?) {
-        Ok(true) => Ok(true.into()),
-        Ok(false) => fail("URL is not absolute"),
-        Err(e) => fail(format!("parse {}: {e}", quote(text(a, 0)?))),
+    func("URL", &[S], Kind::BOOL, |a, _| parse_url(text(a, 0)?).map(|_| true.into())),
+    func("AbsURL", &[S], Kind::BOOL, |a, _| match parse_url(text(a, 0)?)? {
+        true => Ok(true.into()),
+        false => fail("URL is not absolute"),
     }),
 ];
 
@@ -318,143 +321,12 @@ fn is_fqdn(name: &str) -> bool {
     !name.is_empty() && name.len() <= 253 && name.split('.').all(label_fits)
 }
 
-/// Part of a URL, which decides what is escaped.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Path,
-    Query,
-    Host,
-    Userinfo,
-}
-
-fn escape(text: &str, mode: Mode) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        let kept = byte.is_ascii_alphanumeric()
-            || b"-_.~".contains(&byte)
-            || (mode == Mode::Path && b"$&+:=@".contains(&byte));
-        if kept {
-            out.push(char::from(byte));
-        } else if byte == b' ' && mode == Mode::Query {
-            out.push('+');
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
+/// Whether a URL has a scheme; what is wrong with it is said with its text.
+fn parse_url(text: &str) -> Result<bool, BuiltinError> {
+    url::parse(text).map_err(|error| match error {
+        BuiltinError::Message(why) => {
+            BuiltinError::Message(format!("parse {}: {why}", quote(text)))
         }
-    }
-    out
-}
-
-fn unescape(text: &str, mode: Mode) -> Result<String, BuiltinError> {
-    let mut out = Vec::with_capacity(text.len());
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        if byte != b'%' {
-            out.push(if byte == b'+' && mode == Mode::Query { b' ' } else { byte });
-            at += 1;
-            continue;
-        }
-        let digits = bytes.get(at + 1..at + 3).and_then(|d| std::str::from_utf8(d).ok());
-        let value = digits
-            .filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()))
-            .and_then(|d| u8::from_str_radix(d, 16).ok());
-        let Some(value) = value else {
-            let end = (at + 3).min(bytes.len());
-            let part = String::from_utf8_lossy(bytes.get(at..end).unwrap_or_default());
-            return fail(format!("invalid URL escape {}", quote(&part)));
-        };
-        out.push(value);
-        at += 3;
-    }
-    Ok(String::from_utf8(out)
-        .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
-}
-
-/// Whether a text is a URL for Go's `url.Parse`, and if so, whether it has a scheme.
-fn url(text: &str) -> Result<bool, String> {
-    let message = |e: BuiltinError| match e {
-        BuiltinError::Message(m) | BuiltinError::Invalid(m) => m,
-        BuiltinError::Limit(l) => l.to_string(),
-    };
-    if text.bytes().any(|b| b < 0x20 || b == 0x7f) {
-        return Err("net/url: invalid control character in URL".to_owned());
-    }
-    let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
-    if rest == "*" {
-        return Ok(false);
-    }
-    unescape(fragment, Mode::Path).map_err(message)?;
-    let (scheme, rest) = split_scheme(rest)?;
-    let path = rest.split_once('?').map_or(rest, |(path, _)| path);
-    if !path.starts_with('/') {
-        if !scheme.is_empty() {
-            // Opaque: nothing more is looked at.
-            return Ok(true);
-        }
-        let segment = path.split('/').next().unwrap_or_default();
-        if segment.contains(':') {
-            return Err("first path segment in URL cannot contain colon".to_owned());
-        }
-    }
-    let path = match path.strip_prefix("//") {
-        Some(authority) if !scheme.is_empty() || !path.starts_with("///") => {
-            let end = authority.find('/').unwrap_or(authority.len());
-            let (authority, path) = authority.split_at_checked(end).unwrap_or((authority, ""));
-            check_authority(authority)?;
-            path
-        }
-        _ => path,
-    };
-    unescape(path, Mode::Path).map_err(message)?;
-    Ok(!scheme.is_empty())
-}
-
-fn split_scheme(text: &str) -> Result<(&str, &str), String> {
-    for (at, c) in text.char_indices() {
-        match c {
-            'a'..='z' | 'A'..='Z' => {}
-            '0'..='9' | '+' | '-' | '.' if at > 0 => {}
-            ':' if at == 0 => return Err("missing protocol scheme".to_owned()),
-            ':' => {
-                let (scheme, rest) = text.split_at_checked(at).unwrap_or(("", text));
-                return Ok((scheme, rest.strip_prefix(':').unwrap_or(rest)));
-            }
-            _ => break,
-        }
-    }
-    Ok(("", text))
-}
-
-fn check_authority(authority: &str) -> Result<(), String> {
-    let message = |e: BuiltinError| match e {
-        BuiltinError::Message(m) | BuiltinError::Invalid(m) => m,
-        BuiltinError::Limit(l) => l.to_string(),
-    };
-    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-    let user_fits = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
-    if !user.chars().all(user_fits) {
-        return Err("net/url: invalid userinfo".to_owned());
-    }
-    unescape(user, Mode::Userinfo).map_err(message)?;
-    let port = if host.starts_with('[') {
-        let Some((_, behind)) = host.rsplit_once(']') else {
-            return Err("missing ']' in host".to_owned());
-        };
-        behind
-    } else {
-        host.rfind(':').and_then(|at| host.get(at..)).unwrap_or_default()
-    };
-    let digits = port.strip_prefix(':').unwrap_or(port);
-    if !port.is_empty() && (!port.starts_with(':') || !digits.bytes().all(|b| b.is_ascii_digit())) {
-        return Err(format!("invalid port {} after host", quote(port)));
-    }
-    let bad = host.chars().find(|c| c.is_ascii() && !host_fits(*c));
-    if let Some(c) = bad {
-        return Err(format!("invalid character {} in host name", quote(&c.to_string())));
-    }
-    unescape(host, Mode::Host).map_err(message).map(|_| ())
-}
-
-fn host_fits(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "-_.~!$&'()*+,;=:[]<>\"%".contains(c)
+        other => other,
+    })
 }

@@ -1,0 +1,106 @@
+//! Conjuncts: what is said of a vertex, the frame it was written in, and how it came there.
+
+use super::id::{CloseId, DataId, EnvId, RefsId, Vid};
+use super::val::Val;
+use crate::ir::ExprId;
+use crate::label::Label;
+
+/// Where a conjunct comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Src {
+    Expr(ExprId),
+    Data(DataId),
+    /// The value of another vertex.
+    Node(Vid),
+    /// A computed value.
+    Val(u32),
+}
+
+/// The conjunct was reached by following a reference in a circle.
+pub(crate) const CYCLIC: u8 = 1;
+/// The conjunct is embedded in a struct.
+pub(crate) const EMBED: u8 = 2;
+/// The conjunct was reached through a pattern, which grants one more round in a circle.
+pub(crate) const OPTIONAL: u8 = 8;
+/// That round has been taken.
+pub(crate) const AGAIN: u8 = 16;
+/// The conjunct belongs to a struct built inside an expression.
+pub(crate) const INLINE: u8 = 32;
+/// The conjunct has waited until the others were distributed.
+pub(crate) const LATE: u8 = 64;
+/// What fields inherit.
+pub(crate) const CYCLE_FLAGS: u8 = CYCLIC | OPTIONAL | AGAIN | INLINE;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conj {
+    pub(crate) src: Src,
+    pub(crate) env: EnvId,
+    pub(crate) close: CloseId,
+    pub(crate) refs: RefsId,
+    pub(crate) flags: u8,
+}
+
+/// A frame of the environment an expression is evaluated in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Env {
+    pub(crate) up: EnvId,
+    pub(crate) vertex: Vid,
+    /// Of loops and patterns the label; the frame of a struct literal has the literal's number.
+    pub(crate) key: Label,
+}
+
+/// References followed on the way to a conjunct.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refs {
+    pub(crate) expr: ExprId,
+    pub(crate) target: Vid,
+    pub(crate) node: Vid,
+    pub(crate) next: RefsId,
+}
+
+/// Injected data, flattened.
+#[derive(Clone, Debug)]
+pub(crate) enum Data {
+    Val(Val),
+    List(u32, u32),
+    OpenList(u32, u32),
+    Struct(u32, u32),
+    /// An existing vertex.
+    Node(Vid),
+    /// All of these at once.
+    Unify(u32, u32),
+}
+
+impl Conj {
+    pub(crate) fn new(src: Src, env: EnvId) -> Self {
+        Self { src, env, close: CloseId::NONE, refs: RefsId::NONE, flags: 0 }
+    }
+
+    pub(crate) fn with(self, src: Src, env: EnvId) -> Self {
+        Self { src, env, ..self }
+    }
+
+    /// The same context for a field: embedding is not inherited.
+    pub(crate) fn field(self, src: Src, env: EnvId) -> Self {
+        Self { src, env, flags: self.flags & CYCLE_FLAGS, ..self }
+    }
+}
+
+/// One occurrence: where it stands among the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CloseNode {
+    pub(crate) parent: CloseId,
+    /// Embedded in the struct literal that is the parent.
+    pub(crate) embedded: bool,
+    /// Neither this occurrence closes anything, nor one that it stands in.
+    pub(crate) plain: bool,
+}
+
+/// A requirement of a vertex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Req {
+    /// The occurrence; none for a definition itself, whose conjuncts are all its own.
+    pub(crate) id: CloseId,
+    /// Also for the fields below.
+    pub(crate) recursive: bool,
+}
