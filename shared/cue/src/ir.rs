@@ -352,6 +352,12 @@ impl Ir {
                     && tmpl.dynamics().is_empty()
                     && tmpl.fields.iter().all(|field| self.stands_alone(field.value))
             }
+            Expr::List(id) => {
+                let tmpl = &self.lists[id.idx()];
+                !tmpl.has_comp
+                    && tmpl.elems.iter().all(|elem| self.stands_alone(*elem))
+                    && tmpl.ellipsis.flatten().is_none_or(|rest| self.stands_alone(rest))
+            }
             _ => self.is_literal(e),
         }
     }

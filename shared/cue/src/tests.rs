@@ -513,7 +513,7 @@ fn what_is_selected_from_an_inline_struct_is_open() {
 fn validators_inside_themselves_end() {
     check(
         "c: matchN(1, [{d: c}]), c: d: {}",
-        expect!["eval: c: invalid value {d:_} (does not satisfy matchN): 0 matched, expected 1"],
+        expect!["eval: c: invalid value {d:{}} (does not satisfy matchN): 0 matched, expected 1"],
     );
     check(
         "import \"encoding/yaml\"\nx: y: yaml.Validate(x), x: y: \"{}\"",
@@ -527,7 +527,7 @@ fn validators_inside_themselves_end() {
     check(
         "a: matchN(1, [{b!: int}]), a: c: 1",
         expect![
-            "incomplete: a: invalid value {c:_} (does not satisfy matchN): 0 matched, expected 1"
+            "incomplete: a: invalid value {c:1} (does not satisfy matchN): 0 matched, expected 1"
         ],
     );
     check("a: matchN(0, [{b!: int}]), a: c: 1", expect![[r#"{"a":{"c":1}}"#]]);

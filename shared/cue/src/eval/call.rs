@@ -153,6 +153,11 @@ impl Machine<'_> {
                     }
                     val => val?,
                 };
+                if let Val::Node(w) = val
+                    && self.default_of(w).is_some()
+                {
+                    val = self.make_concrete(val, f, "function")?;
+                }
                 // A field that nothing but a function was given to.
                 if let Val::Node(w) = val {
                     let w = self.deref(w);
@@ -304,6 +309,9 @@ impl Machine<'_> {
         let kind = match val {
             Val::Node(w) => {
                 let w = self.deref(*w);
+                if self.is_becoming_struct(w) {
+                    return !want.intersects(Kind::STRUCT);
+                }
                 if self.v(w).phase != Phase::Settled {
                     return false;
                 }
@@ -598,7 +606,13 @@ impl Machine<'_> {
     /// The integer that an argument is. One that is not known yet is incomplete, anything else is
     /// wrong.
     pub(super) fn int_arg(&mut self, vals: &[Val], i: usize, name: &str, e: ExprId) -> Res<i64> {
-        match vals.get(i) {
+        let chosen = match vals.get(i) {
+            Some(Val::Node(w)) if self.default_of(*w).is_some() => {
+                Some(self.make_concrete(Val::Node(*w), e, "argument")?)
+            }
+            _ => None,
+        };
+        match chosen.as_ref().or(vals.get(i)) {
             Some(Val::Int(n)) => Ok(*n),
             Some(val) if !val.is_atom() && self.val_kind(val).intersects(Kind::INT) => {
                 let msg = Msg::NonConcrete(self.val_kind(val), "argument");

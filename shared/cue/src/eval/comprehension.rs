@@ -29,6 +29,9 @@ use crate::kind::Kind;
 use crate::label::{Label, LabelKind};
 use smallvec::{SmallVec, smallvec};
 
+/// What a loop goes through.
+type Members = Vec<(Label, Vid)>;
+
 impl Machine<'_> {
     /// Runs the tasks of a vertex in rounds until none makes progress. With a label, only those
     /// that may define that field or change the vertex as a whole.
@@ -133,6 +136,8 @@ impl Machine<'_> {
                 self.locate(e, v);
                 if !self.is_incomplete(e) {
                     self.fail(v, e);
+                } else if matches!(task.kind, TaskKind::Comp(_)) {
+                    self.s.undecided = true;
                 }
                 TaskState::Failed(e)
             }
@@ -236,7 +241,7 @@ impl Machine<'_> {
     fn asked_of_a_circle(&mut self, v: Vid, id: CompId, env: EnvId, e: ErrId) -> ErrId {
         let ir = self.ir;
         let comp = &ir.comps[id.idx()];
-        let err = &self.s.errs[e.0 as usize];
+        let err = &self.s.errs[e.idx()];
         let (Msg::NonConcrete(Kind::TOP, _), &[at]) = (&err.msg, err.at.as_slice()) else {
             return e;
         };
@@ -279,6 +284,9 @@ impl Machine<'_> {
             | Expr::Index(..)
             | Expr::Package(_) => {
                 let w = self.resolve(e, conj.env)?;
+                if let Some(e) = self.pending(w) {
+                    return Err(e);
+                }
                 self.follow(v, conj, w, Some(e), false);
                 Ok(())
             }
@@ -295,6 +303,8 @@ impl Machine<'_> {
     pub(crate) fn run_clauses(&mut self, id: CompId, env: EnvId) -> Res<SmallVec<[EnvId; 8]>> {
         let ir = self.ir;
         let mut envs = smallvec![env];
+        // What a loop waits for counts when everything else has been gone through.
+        let mut waiting = None;
         // Each clause makes none, one or several bindings of every binding so far.
         for clause in &ir.comps[id.idx()].clauses {
             let mut next = SmallVec::new();
@@ -321,7 +331,9 @@ impl Machine<'_> {
                         next.push(self.new_env(env, w, Label::NONE));
                     }
                     Clause::For { source } => {
-                        for (label, w) in self.iterate(source, env)? {
+                        let (members, missing) = self.iterate(source, env)?;
+                        waiting = waiting.or(missing);
+                        for (label, w) in members {
                             next.push(self.new_env(env, w, label));
                         }
                     }
@@ -333,12 +345,13 @@ impl Machine<'_> {
             }
             envs = next;
         }
-        Ok(envs)
+        waiting.map_or(Ok(envs), Err)
     }
 
     /// What a `for` goes through: elements, or regular fields that are there. Definitions, hidden
-    /// fields and optional fields are left out.
-    fn iterate(&mut self, source: ExprId, env: EnvId) -> Res<Vec<(Label, Vid)>> {
+    /// fields and optional fields are left out; a required field that has not been given is an error
+    /// next to the others.
+    fn iterate(&mut self, source: ExprId, env: EnvId) -> Res<(Members, Option<ErrId>)> {
         let val = self.value(source, env)?;
         let kind = match &val {
             Val::Node(w) => self.node_kind(*w),
@@ -347,7 +360,8 @@ impl Machine<'_> {
         let open = matches!(&val, Val::Node(w) if self.has_choice(*w));
         // A literal that is being put together is taken as it is: to make it concrete would demand
         // what is being computed.
-        let val = if self.is_becoming_struct(&val) {
+        let becoming = matches!(&val, Val::Node(w) if self.is_becoming_struct(*w));
+        let val = if becoming {
             val
         } else if open || kind.intersects(Kind::STRUCT | Kind::LIST) || kind.is_bottom() {
             self.make_concrete(val, source, "for clause")?
@@ -385,6 +399,7 @@ impl Machine<'_> {
             self.s.assumed = Some(source);
         }
         let mut out = Vec::with_capacity(self.v(w).arcs.len());
+        let mut missing = None;
         for i in 0..self.v(w).arcs.len() {
             let (label, arc) = self.v(w).arcs[i];
             if !(label.is_string() || label.is_int()) {
@@ -393,12 +408,8 @@ impl Machine<'_> {
             match self.v(arc).arc {
                 ArcKind::Member => out.push((label, arc)),
                 ArcKind::Required => {
-                    let e = self.err(
-                        Class::Incomplete,
-                        Msg::Text("required field missing".into()),
-                        arc,
-                    );
-                    return Err(e);
+                    let msg = Msg::Text("required field missing".into());
+                    missing = missing.or(Some(self.err(Class::Incomplete, msg, arc)));
                 }
                 ArcKind::Optional => {}
             }
@@ -408,19 +419,93 @@ impl Machine<'_> {
             return Err(e);
         }
         let _ = self.s.budget.bytes(out.len() as u64 * 16);
-        Ok(out)
+        Ok((out, missing))
     }
 
-    /// Whether a value is a struct literal that is still being put together: it has the fields that
+    /// Whether a vertex is a struct literal that is still being put together: it has the fields that
     /// are known.
-    fn is_becoming_struct(&mut self, val: &Val) -> bool {
-        let Val::Node(w) = val else { return false };
-        let w = self.deref(*w);
+    pub(super) fn is_becoming_struct(&mut self, w: Vid) -> bool {
+        let w = self.deref(w);
         let vertex = self.v(w);
         vertex.phase < Phase::Settled
             && vertex.maybe_struct
             && !vertex.atom.is_atom()
             && vertex.checks.is_empty()
             && vertex.kind.intersects(Kind::STRUCT)
+    }
+
+    /// Whether a field with alternatives has to be known before they can be chosen from: it is being
+    /// computed, or a comprehension at work declares it.
+    pub(super) fn is_choice_open(&self, w: Vid) -> bool {
+        let vertex = self.v(w);
+        let picked = vertex.extra.as_ref().is_some_and(|x| x.picked);
+        let known = vertex.atom.is_atom() && !picked;
+        if known || vertex.is_struct || vertex.is_list || vertex.maybe_struct {
+            return false;
+        }
+        if matches!(vertex.phase, Phase::Settling | Phase::Expanding) {
+            // A candidate with structure stands in its place.
+            let tried = vertex.extra.as_ref().and_then(|x| x.active).map(|c| self.v(c));
+            return tried.is_none_or(|c| {
+                c.arcs.is_empty() && !c.is_struct && !c.is_list && !c.maybe_struct
+            });
+        }
+        let running = |task: &Task| (task.state == TaskState::Running).then_some(());
+        self.declaring(w, false, running).is_some()
+    }
+
+    /// What a comprehension waits for that declares a field, and the struct that it is part of.
+    pub(super) fn waits_for_guard(&self, w: Vid) -> Option<(ErrId, Vid)> {
+        self.declaring(w, true, |task| match task.state {
+            TaskState::Failed(e) if self.class(e) == Class::Incomplete => Some(e),
+            _ => None,
+        })
+    }
+
+    /// The first comprehension of an enclosing struct that declares a field, or what the field is in as a
+    /// whole, and of which the question is answered, with that struct.
+    fn declaring<T>(
+        &self,
+        w: Vid,
+        whole: bool,
+        ask: impl Fn(&Task) -> Option<T>,
+    ) -> Option<(T, Vid)> {
+        let mut path: SmallVec<[Label; 4]> = smallvec![self.v(w).label];
+        let mut at = self.v(w).parent;
+        while !at.is_none() {
+            let outer = self.v(at);
+            let found = outer.extra.iter().flat_map(|x| &x.tasks).find_map(|task| {
+                let TaskKind::Comp(id) = task.kind else { return None };
+                let answer = ask(task)?;
+                self.declares(self.ir.comps[id.idx()].body_expr, &path, whole).then_some(answer)
+            });
+            if let Some(answer) = found {
+                return Some((answer, at));
+            }
+            path.push(outer.label);
+            at = outer.parent;
+        }
+        None
+    }
+
+    /// Whether a literal names the field with this path, innermost label first. With `whole` it must say
+    /// something of the field, or of what the field is in, other than what fields there are.
+    fn declares(&self, body: ExprId, path: &[Label], whole: bool) -> bool {
+        let fields = |e| match self.ir.expr(e) {
+            Expr::Struct(id) => self.ir.structs[id.idx()].fields.as_slice(),
+            _ => &[],
+        };
+        let mut e = body;
+        for label in path.iter().rev() {
+            let named = fields(e);
+            if named.is_empty() {
+                return whole && e != body;
+            }
+            let Some(field) = named.iter().find(|field| field.label == *label) else {
+                return false;
+            };
+            e = field.value;
+        }
+        !whole || fields(e).is_empty()
     }
 }

@@ -19,7 +19,7 @@
 use super::data::{ArcKind, Deep, ErrId, Forward, Msg, Phase, TaskKind, TaskState, Val, Vid};
 use super::state::Machine;
 use crate::error::Class;
-use crate::label::Label;
+use crate::ir::{Expr, ExprId};
 use smallvec::SmallVec;
 
 impl Machine<'_> {
@@ -109,7 +109,7 @@ impl Machine<'_> {
                 if leaf.is_leaf() {
                     leaf.deep = Deep::Done;
                     if let Some(e) = leaf.error {
-                        child.get_or_insert(e);
+                        child = Some(self.graver_below(child, e));
                     } else if let Some(e) = leaf.incomplete
                         && !leaf.atom.is_atom()
                     {
@@ -132,7 +132,7 @@ impl Machine<'_> {
                 }
             }
             if let Some(e) = self.final_error(w) {
-                child.get_or_insert(e);
+                child = Some(self.graver_below(child, e));
             } else if let Some(e) = self.incomplete_error(w) {
                 unfinished.get_or_insert(e);
             }
@@ -149,33 +149,66 @@ impl Machine<'_> {
         }
     }
 
+    /// Of the errors of two fields the first, but a conflict rather than a circle.
+    fn graver_below(&self, first: Option<ErrId>, second: ErrId) -> ErrId {
+        match first {
+            Some(first)
+                if self.class(first) != Class::StructuralCycle
+                    || !matches!(self.class(second), Class::Eval | Class::User) =>
+            {
+                first
+            }
+            _ => second,
+        }
+    }
+
     /// The fields that a comprehension names wait for it: what it would add to them is not known.
     fn leave_pending(&mut self, v: Vid) {
         let Some(extra) = &self.v(v).extra else { return };
         let ir = self.ir;
-        let waiting: SmallVec<[(ErrId, &[Label]); 2]> = extra
+        let waiting: SmallVec<[(ErrId, ExprId); 2]> = extra
             .tasks
             .iter()
             .filter_map(|task| match (task.kind, task.state) {
                 (TaskKind::Comp(id), TaskState::Failed(e))
                     if self.is_incomplete(e) && self.class(e) != Class::Cycle =>
                 {
-                    Some((e, ir.comps[id.idx()].labels.as_slice()))
+                    Some((e, ir.comps[id.idx()].body_expr))
                 }
                 _ => None,
             })
             .collect();
-        for (e, labels) in waiting {
-            for &label in labels {
-                let Some(w) = self.arc(v, label) else { continue };
-                if self.final_error(w).is_some() {
-                    continue;
-                }
-                // It stands for nothing and has no value until the comprehension has run.
-                let vertex = self.vm(w);
-                vertex.forward = Forward::No;
-                vertex.phase = Phase::Settled;
-                vertex.incomplete = Some(e);
+        for (e, body) in waiting {
+            self.leave_fields_pending(v, body, e, 0);
+        }
+    }
+
+    /// The same for the fields of a literal, those of comprehensions in it included. A struct is not pending
+    /// because one of its fields is.
+    fn leave_fields_pending(&mut self, v: Vid, body: ExprId, e: ErrId, depth: u32) {
+        const MOST: u32 = 64;
+        let ir = self.ir;
+        let Expr::Struct(id) = ir.expr(body) else { return };
+        let tmpl = &ir.structs[id.idx()];
+        for field in &tmpl.fields {
+            let Some(w) = self.arc(v, field.label) else { continue };
+            if field.label.is_let() || self.final_error(w).is_some() {
+                continue;
+            }
+            let named = matches!(ir.expr(field.value), Expr::Struct(id) if !ir.structs[id.idx()].fields.is_empty());
+            if named && self.v(w).forward == Forward::No && depth < MOST {
+                self.leave_fields_pending(w, field.value, e, depth + 1);
+                continue;
+            }
+            // It stands for nothing and has no value until the comprehension has run.
+            let vertex = self.vm(w);
+            vertex.forward = Forward::No;
+            vertex.phase = Phase::Settled;
+            vertex.incomplete = Some(e);
+        }
+        for comp in tmpl.comps() {
+            if depth < MOST {
+                self.leave_fields_pending(v, ir.comps[comp.idx()].body_expr, e, depth + 1);
             }
         }
     }

@@ -24,8 +24,8 @@
 //! three candidates after the first disjunction has been decided, not four.
 
 use super::data::{
-    Alt, Conj, EnvId, ErrId, Forward, Func, Mode, Msg, Occurrence, Phase, Res, Src, TaskState, Val,
-    Validator, Vid,
+    Alt, Conj, EnvId, ErrId, Forward, Func, Mode, Msg, Occurrence, Phase, Res, Src, Task,
+    TaskState, Val, Validator, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -138,11 +138,13 @@ impl Machine<'_> {
         // One value is left: the vertex is what it would be without alternatives.
         if result.len() == 1 {
             if let Some((val, _)) = result.pop() {
+                let picked = !self.v(v).atom.is_atom();
                 let vertex = self.vm(v);
                 vertex.kind = Kind::TOP;
                 vertex.atom = Val::Top;
                 vertex.checks.clear();
                 self.put_scalar(v, val);
+                self.extra(v).picked |= picked;
             }
             return Ok(true);
         }
@@ -202,12 +204,12 @@ impl Machine<'_> {
     pub(crate) fn empty_disjunction(&mut self, v: Vid, causes: Vec<ErrId>) -> ErrId {
         // A user's own message replaces the list.
         if let Some(user) = causes.iter().find(|e| {
-            self.class(**e) == Class::User && !matches!(self.s.errs[e.0 as usize].msg, Msg::Bottom)
+            self.class(**e) == Class::User && !matches!(self.s.errs[e.idx()].msg, Msg::Bottom)
         }) {
             let user = *user;
             // An alternative that may yet come true keeps the whole open.
             if causes.iter().any(|e| self.is_incomplete(*e)) {
-                let msg = self.s.errs[user.0 as usize].msg.clone();
+                let msg = self.s.errs[user.idx()].msg.clone();
                 return self.err(Class::Incomplete, msg, v);
             }
             return user;
@@ -236,7 +238,7 @@ impl Machine<'_> {
             Class::Eval
         };
         let e = self.err(class, Msg::Text(text), v);
-        self.s.errs[e.0 as usize].causes = causes;
+        self.s.errs[e.idx()].causes = causes;
         e
     }
 
@@ -342,8 +344,15 @@ impl Machine<'_> {
             })
     }
 
-    /// Whether two arguments are written as the same literal or type.
+    /// Whether two arguments are written as the same literal or type, or are one expression that refers to
+    /// nothing.
     fn same_argument(&self, a: Vid, b: Vid) -> bool {
+        if let ([a], [b]) = (self.v(a).conjs.as_slice(), self.v(b).conjs.as_slice())
+            && a.src == b.src
+            && matches!(a.src, Src::Expr(e) if self.ir.stands_alone(e))
+        {
+            return true;
+        }
         let written = |w: Vid| match self.v(w).conjs.as_slice() {
             [conj] => match conj.src {
                 Src::Expr(e) if self.is_literal(e) => Some(self.literal(e)),
@@ -362,8 +371,9 @@ impl Machine<'_> {
             (Val::Kind(a), Val::Kind(b)) => a == b,
             (Val::Bound(o, x), Val::Bound(p, y)) => o == p && self.same_atom(x, y),
             (Val::Validator(a), Val::Validator(b)) => self.same_validator(a, b),
+            // Constraints say the same in any order.
             (Val::All(a), Val::All(b)) => {
-                a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| self.same_scalar(x, y))
+                a.len() == b.len() && a.iter().all(|x| b.iter().any(|y| self.same_scalar(x, y)))
             }
             _ => a.is_atom() && b.is_atom() && self.same_atom(a, b),
         }
@@ -496,6 +506,8 @@ impl Machine<'_> {
         // Candidates that are a value already and still wait for something.
         let mut waiting: Vec<(Vid, Mode, Modes)> = Vec::new();
         let mut causes = Vec::new();
+        // What needs the vertex to be known before an alternative is chosen.
+        let mut asking = None;
         let mut made = 0;
         // The vertex itself counts as the first, still undecided candidate.
         let mut first = true;
@@ -571,6 +583,7 @@ impl Machine<'_> {
             self.extra(v).active = None;
             let modes = self.v(c).extra.as_ref().map(|x| x.modes.clone()).unwrap_or_default();
             let r = self.deref(c);
+            asking = asking.or_else(|| self.asks_for_choice(r, v));
             if let Some(e) = self.final_error(r) {
                 causes.push(e);
                 continue;
@@ -607,7 +620,24 @@ impl Machine<'_> {
         if survivors.is_empty() && causes.iter().all(|e| self.class(*e) == Class::Incomplete) {
             survivors = waiting;
         }
-        self.settle_survivors(v, survivors, causes);
+        match asking {
+            Some(e) => self.vm(v).incomplete = Some(e),
+            None => self.settle_survivors(v, survivors, causes),
+        }
+    }
+
+    /// The error of something said of a vertex, whatever alternative is chosen, that asks for its value:
+    /// that is not known before the choice.
+    fn asks_for_choice(&self, c: Vid, v: Vid) -> Option<ErrId> {
+        let asks = |e: ErrId| {
+            let err = &self.s.errs[e.idx()];
+            matches!(err.msg, Msg::Choosing(_)) && err.vertex == v
+        };
+        let extra = self.v(c).extra.as_ref()?;
+        extra.tasks.iter().find_map(|task| match task.state {
+            TaskState::Failed(e) if asks(e) && !self.is_of_choice(task, &extra.choices) => Some(e),
+            _ => None,
+        })
     }
 
     /// What an alternative waits for, itself or one of its fields. What is further down may be unknown.
@@ -632,24 +662,29 @@ impl Machine<'_> {
     /// The cycle that a chosen alternative itself leads into.
     fn circular_choice(&self, c: Vid) -> Option<ErrId> {
         let extra = self.v(c).extra.as_ref()?;
-        extra.tasks.iter().find_map(|task| {
-            let (TaskState::Failed(e), Src::Expr(x)) = (task.state, task.conj.src) else {
-                return None;
-            };
-            let chosen = |&((src, _), i): &((Src, u16), u32)| {
-                let Src::Expr(disj) = src else { return false };
-                let Expr::Disj(id) = self.ir.expr(disj) else { return false };
-                let Some(alt) = self.ir.disjs[id.idx()].get(i as usize) else { return false };
-                let mut at = task.conj.refs;
-                let mut within = self.ir.within(x, alt.expr);
-                while !within && !at.is_none() {
-                    let reference = self.s.refs[at.idx()];
-                    within = self.ir.within(reference.expr, alt.expr);
-                    at = reference.next;
-                }
-                within
-            };
-            (self.class(e) == Class::Cycle && extra.choices.iter().any(chosen)).then_some(e)
+        extra.tasks.iter().find_map(|task| match task.state {
+            TaskState::Failed(e) => (self.class(e) == Class::Cycle
+                && self.is_of_choice(task, &extra.choices))
+            .then_some(e),
+            _ => None,
+        })
+    }
+
+    /// Whether a task belongs to one of the chosen alternatives, itself or through references.
+    fn is_of_choice(&self, task: &Task, choices: &[((Src, u16), u32)]) -> bool {
+        let Src::Expr(x) = task.conj.src else { return false };
+        choices.iter().any(|&((src, _), i)| {
+            let Src::Expr(disj) = src else { return false };
+            let Expr::Disj(id) = self.ir.expr(disj) else { return false };
+            let Some(alt) = self.ir.disjs[id.idx()].get(i as usize) else { return false };
+            let mut at = task.conj.refs;
+            let mut within = self.ir.within(x, alt.expr);
+            while !within && !at.is_none() {
+                let reference = self.s.refs[at.idx()];
+                within = self.ir.within(reference.expr, alt.expr);
+                at = reference.next;
+            }
+            within
         })
     }
 

@@ -394,6 +394,10 @@ impl Machine<'_> {
                 self.s.cur_refs = outer;
                 match found {
                     Ok(w) if self.comes_late(v, c, w) => self.s.late.push((v, c)),
+                    // One of several operands waits for what its target waits for; alone it shares it.
+                    Ok(w) if !sole && self.pending(w).is_some() => {
+                        self.push_task(v, TaskKind::Expr, c);
+                    }
                     Ok(w) => self.follow(v, c, w, Some(e), sole),
                     // Not known yet: tried again when the vertex is settled.
                     Err(err) if self.is_incomplete(err) => self.push_task(v, TaskKind::Expr, c),

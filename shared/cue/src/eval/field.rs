@@ -200,7 +200,7 @@ impl Machine<'_> {
     }
 
     /// Whether a label unifies with a pattern.
-    fn matches_label(&mut self, pattern: ExprId, env: EnvId, label: Label) -> Res<bool> {
+    pub(super) fn matches_label(&mut self, pattern: ExprId, env: EnvId, label: Label) -> Res<bool> {
         // The usual patterns need no vertex.
         match self.ir.expr(pattern) {
             Expr::Kind(k) => return Ok(k.intersects(Kind::STRING)),

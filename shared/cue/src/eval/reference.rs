@@ -24,8 +24,8 @@
 //! and of its fields only those are computed that `out` needs: an error in another field is no error of the selection.
 
 use super::data::{
-    ArcKind, Conj, EnvId, ErrId, INLINE, Mode, Msg, Phase, Res, Src, TaskKind, TaskState, Val,
-    Vertex, Vid,
+    ArcKind, Conj, Deep, EnvId, ErrId, INLINE, Mode, Msg, Phase, Res, Src, TaskKind, TaskState,
+    Val, Vertex, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -280,7 +280,12 @@ impl Machine<'_> {
         };
         // A selection `a.b` that stands outside of `a`: an `a` that has failed has no fields. From
         // within, its fields are still found.
-        if outside && let Some(e) = self.v(v).error.or(self.v(w).error) {
+        if outside
+            && let Some(e) = self.v(v).error.or(self.v(w).error).or_else(|| self.failed_below(w))
+        {
+            return Err(e);
+        }
+        if outside && let Some(e) = self.pending(v) {
             return Err(e);
         }
         let (_, found) = selected?;
@@ -317,7 +322,29 @@ impl Machine<'_> {
         if let Some(e) = self.v(w).error {
             return Err(e);
         }
-        Err(self.missing(w, label, at, base))
+        Err(self.missing(v, w, label, at, base))
+    }
+
+    /// What a field waits for that a comprehension declares which could not be decided.
+    pub(super) fn pending(&mut self, v: Vid) -> Option<ErrId> {
+        if !self.s.undecided {
+            return None;
+        }
+        let (e, of) = self.waits_for_guard(v)?;
+        let vertex = self.v(of);
+        if vertex.phase < Phase::Settled {
+            self.s.touch = self.s.touch.min(vertex.depth);
+        }
+        Some(e)
+    }
+
+    /// The error of a field, where it is known that one has failed: a struct that comes later in the order
+    /// of evaluation is not asked about all of its fields.
+    fn failed_below(&self, w: Vid) -> Option<ErrId> {
+        let vertex = self.v(w);
+        // Of a struct in an expression only what is selected counts.
+        let named = vertex.label != Label::NONE && vertex.deep == Deep::Done;
+        vertex.extra.as_ref().filter(|_| named)?.child_error
     }
 
     /// What may define a field, if whoever asks for the field is part of it; of several what is not
@@ -344,7 +371,7 @@ impl Machine<'_> {
 
     /// Why a field cannot be selected. That is incomplete as long as anything may add it, and final
     /// if what it is selected from is of another kind, or closed and complete.
-    fn missing(&mut self, w: Vid, label: Label, at: ExprId, base: ExprId) -> ErrId {
+    fn missing(&mut self, named: Vid, w: Vid, label: Label, at: ExprId, base: ExprId) -> ErrId {
         let kind = self.node_kind(w);
         let wanted = if label.is_int() { Kind::LIST } else { Kind::STRUCT };
         let vertex = self.v(w);
@@ -358,7 +385,7 @@ impl Machine<'_> {
             return e;
         }
         // What it is may depend on a guard that is not decided.
-        if plain && let Some(e) = self.undecided(w) {
+        if plain && let Some(e) = self.undecided(w).or_else(|| self.undecided(named)) {
             return e;
         }
         // A guard that fails is an error of the struct; one that names the fields it would add is asked
@@ -396,6 +423,12 @@ impl Machine<'_> {
                 // An open list may still get the element.
                 return self.err_at(Class::Incomplete, Msg::Undefined(label, w), Vid::NONE, &[at]);
             }
+            // A validator of lists says nothing of elements.
+            if vertex.phase == Phase::Settled && vertex.kind == Kind::LIST {
+                let shown = self.ir.text(base);
+                let text = format!("invalid operand {shown} (found list, want list or struct)");
+                return self.text_err(Class::Eval, text, at);
+            }
         }
         if let Some(e) = self.v(w).incomplete
             && !self.v(w).is_struct
@@ -418,7 +451,7 @@ impl Machine<'_> {
         // Whether anybody might declare the field is asked with one that nobody has declared.
         let closed = !unfinished && a_struct && self.is_closed(w) && label.is_string() && {
             let ghost = self.new_vertex(w, label);
-            !self.allows(w, ghost) && !self.pattern_may_allow(w)
+            !self.allows(w, ghost) && !self.pattern_may_allow(w, label)
         };
         let class = if closed { Class::Eval } else { Class::Incomplete };
         self.err_at(class, Msg::Undefined(label, w), Vid::NONE, &[at])
@@ -447,12 +480,18 @@ impl Machine<'_> {
                 return false;
             }
             let open = self.v(parent).extra.iter().flat_map(|x| &x.tasks).any(|task| {
-                let open = match task.state {
-                    TaskState::Running => true,
-                    TaskState::Failed(e) => self.is_incomplete(e),
+                match task.state {
+                    TaskState::Running => self.concerns(task, Some(label)),
+                    // What a guard that is undecided would embed adds no field that it does not name.
+                    TaskState::Failed(e) => match task.kind {
+                        TaskKind::Comp(id) => {
+                            let named = &self.ir.comps[id.idx()].labels;
+                            self.is_incomplete(e) && named.binary_search(&label).is_ok()
+                        }
+                        _ => self.is_incomplete(e) && self.concerns(task, Some(label)),
+                    },
                     TaskState::Pending | TaskState::Done => false,
-                };
-                open && self.concerns(task, Some(label))
+                }
             });
             if open {
                 return true;
@@ -482,10 +521,18 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether a pattern may allow a field that nobody declares; which names it matches is not
-    /// asked here.
-    fn pattern_may_allow(&self, w: Vid) -> bool {
-        self.v(w).extra.as_ref().is_some_and(|x| !x.patterns.is_empty())
+    /// Whether a pattern may allow a field that nobody declares: one that matches its name, or that is not
+    /// known.
+    fn pattern_may_allow(&mut self, w: Vid, label: Label) -> bool {
+        let mut i = 0;
+        while let Some(pattern) = self.v(w).extra.as_ref().and_then(|x| x.patterns.get(i)).copied()
+        {
+            i += 1;
+            if self.matches_label(pattern.decl.pattern, pattern.env, label) != Ok(false) {
+                return true;
+            }
+        }
+        false
     }
 
     /// The vertex that stands for `v` once alternatives are chosen and defaults taken.
@@ -553,8 +600,8 @@ impl Machine<'_> {
         if let Some(extra) = &self.v(w).extra
             && !extra.alts.is_empty()
         {
-            // The default is a scalar, which has no fields.
-            if label.is_string()
+            // The default is a scalar, which has neither fields nor elements.
+            if (label.is_string() || label.is_int())
                 && let Some(atom) = self.default_of(w)
             {
                 let kind = self.val_kind(&atom);

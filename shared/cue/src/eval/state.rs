@@ -60,6 +60,8 @@ pub(crate) struct State {
     pub(crate) ordered: bool,
     /// Values are made of regular fields: what is required of others does not matter.
     pub(crate) visible: bool,
+    /// A comprehension could not be decided when it was tried.
+    pub(crate) undecided: bool,
     /// A structure being computed turned out to contain itself.
     pub(crate) into_itself: bool,
     /// What a clause has taken for absent although its own body may add it.
@@ -100,6 +102,7 @@ impl State {
             depth: 0,
             touch: u32::MAX,
             min_unfinished_depth: 0,
+            undecided: false,
             into_itself: false,
             assumed: None,
             ordered: false,
@@ -424,7 +427,7 @@ impl<'a> Machine<'a> {
         DataId(u32::try_from(self.s.data.len() - 1).unwrap_or(u32::MAX))
     }
 
-    fn add_items(&mut self, items: &[(Label, DataId)]) -> (u32, u32) {
+    pub(crate) fn add_items(&mut self, items: &[(Label, DataId)]) -> (u32, u32) {
         let start = u32::try_from(self.s.items.len()).unwrap_or(u32::MAX);
         self.s.items.extend_from_slice(items);
         (start, u32::try_from(items.len()).unwrap_or(u32::MAX))

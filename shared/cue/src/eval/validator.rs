@@ -21,7 +21,9 @@
 
 use super::call::MOST_NESTED;
 use super::call::std_defaults;
-use super::data::{ArcKind, Conj, EnvId, ErrId, Func, Msg, Res, Src, Val, Validator, Vid};
+use super::data::{
+    ArcKind, Conj, Data, DataId, EnvId, ErrId, Func, Msg, Phase, Res, Src, Val, Validator, Vid,
+};
 use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId};
@@ -147,6 +149,74 @@ impl Machine<'_> {
         Ok(w)
     }
 
+    /// What a schema is asked about: the data of a value. What constrains the fields of a struct that may
+    /// come, and the validators of the value, have no part in it.
+    fn asked(&mut self, x: &Validator, val: &Val) -> Res<Val> {
+        let Val::Node(w) = val else { return Ok(val.clone()) };
+        // A validator at work within itself keeps the value with what led to it, so that a circle is seen.
+        if self.s.validating.iter().filter(|(e, _)| *e == x.expr).count() > 1 {
+            return Ok(val.clone());
+        }
+        let w = self.deref(*w);
+        let vertex = self.v(w);
+        let plain = vertex.is_struct || vertex.is_list && vertex.list_closed;
+        if !plain || vertex.atom.is_atom() || vertex.is_struct && vertex.is_list {
+            return Ok(val.clone());
+        }
+        let data = self.data_of(w, 0)?;
+        let asked = self.new_vertex(Vid::NONE, Label::NONE);
+        self.vm(asked).conjs.push(Conj::new(Src::Data(data), EnvId::NONE));
+        Ok(Val::Node(asked))
+    }
+
+    /// The regular fields and elements of a struct or list as data; what is no plain struct, list or atom
+    /// stays the vertex it is.
+    fn data_of(&mut self, w: Vid, depth: u32) -> Res<DataId> {
+        let list = self.v(w).is_list;
+        let mut items = Vec::new();
+        let mut i = 0;
+        while let Some(&(label, arc)) = self.v(w).arcs.get(i) {
+            i += 1;
+            if !(label.is_string() || label.is_int()) || self.v(arc).arc != ArcKind::Member {
+                continue;
+            }
+            self.step()?;
+            items.push((label, self.data_of_field(arc, depth)?));
+        }
+        let (start, len) = self.add_items(&items);
+        Ok(self.push_data(if list { Data::List(start, len) } else { Data::Struct(start, len) }))
+    }
+
+    fn data_of_field(&mut self, arc: Vid, depth: u32) -> Res<DataId> {
+        const MOST: u32 = 100;
+        let target = self.deref(arc);
+        let running = matches!(self.v(target).phase, Phase::Settling | Phase::Expanding);
+        if running || depth >= MOST {
+            return Ok(self.push_data(Data::Node(arc)));
+        }
+        self.settle(arc);
+        let chosen = self.chosen(arc);
+        self.settle(chosen);
+        let chosen = self.chosen(chosen);
+        let vertex = self.v(chosen);
+        let known = vertex.error.or(vertex.incomplete).is_none();
+        if !known || vertex.phase != Phase::Settled {
+            return Ok(self.push_data(Data::Node(arc)));
+        }
+        let open = vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty());
+        if vertex.atom.is_atom() {
+            let atom = vertex.atom.clone();
+            return Ok(self.push_data(Data::Val(atom)));
+        }
+        if let Some(atom) = self.default_of(chosen).filter(Val::is_atom) {
+            return Ok(self.push_data(Data::Val(atom)));
+        }
+        if open || !(vertex.is_struct || vertex.is_list && vertex.list_closed) {
+            return Ok(self.push_data(Data::Node(arc)));
+        }
+        self.data_of(chosen, depth + 1)
+    }
+
     /// Makes a vertex what another is; of one that is tried as an alternative that alternative, not the
     /// whole disjunction once more.
     fn take_choices(&mut self, w: Vid, x: Vid) {
@@ -259,18 +329,19 @@ impl Machine<'_> {
     fn match_n(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
         let [Val::Node(count), Val::Node(list)] = x.args.as_slice() else { return Ok(None) };
         self.check_argument(*count)?;
+        let asked = &self.asked(x, val)?;
         let elems = self.list_elems(*list)?;
         let (mut n, mut possible) = (0, 0);
         // A schema that contains itself is an error only where this validator is already at work.
         let mut endless = None;
         for w in &elems {
-            let met = self.meet_with(val, *w)?;
+            let met = self.meet_with(asked, *w)?;
             if let Some(e) = self.mismatch(met) {
                 endless = endless.or((self.class(e) == Class::StructuralCycle).then_some(e));
                 continue;
             }
             // What is still required may come and make it match.
-            if self.is_unknown(met) || self.lacks_required(met, *w, val) {
+            if self.is_unknown(met) || self.lacks_required(met, *w, asked) {
                 possible += 1;
             } else {
                 n += 1;
@@ -322,15 +393,16 @@ impl Machine<'_> {
         for arg in [cond, then, other] {
             self.check_argument(*arg)?;
         }
-        let met = self.meet_with(val, *cond)?;
+        let asked = &self.asked(x, val)?;
+        let met = self.meet_with(asked, *cond)?;
         // What is undecided counts as no match, so that the other branch applies.
         let holds = self.mismatch(met).is_none()
             && !self.is_unknown(met)
-            && !self.lacks_required(met, *cond, val);
+            && !self.lacks_required(met, *cond, asked);
         let branch = if holds { then } else { other };
-        let met = self.meet_with(val, *branch)?;
+        let met = self.meet_with(asked, *branch)?;
         let failed = self.mismatch(met).is_some();
-        if !failed && !self.is_unknown(met) && !self.lacks_required(met, *branch, val) {
+        if !failed && !self.is_unknown(met) && !self.lacks_required(met, *branch, asked) {
             return Ok(None);
         }
         let text = format!("invalid value {} (does not satisfy matchIf)", self.val_text(val));

@@ -167,6 +167,14 @@ impl Machine<'_> {
 
     /// As [`node_val`](Self::node_val), but an unfinished scalar is a cycle.
     pub(crate) fn node_val_at(&mut self, w: Vid, e: ExprId) -> Res<Val> {
+        let root = self.share_root(w);
+        if self.has_disjs(root) && self.is_choice_open(root) {
+            self.s.touch = self.s.touch.min(self.v(root).depth);
+            return Err(self.err_at(Class::Cycle, Msg::Choosing(e), root, &[e]));
+        }
+        if let Some(e) = self.pending(root) {
+            return Err(e);
+        }
         let val = self.node_val(w)?;
         if let Val::Node(w) = val {
             // The value is still being computed. With a kind it is on its way; without one it waits
@@ -225,7 +233,12 @@ impl Machine<'_> {
                         // What may still get fields cannot be computed with.
                         return vertex.incomplete.map_or(Ok(Val::Node(w)), Err);
                     }
+                    // It is a struct, whatever fields its comprehensions add.
+                    if self.is_becoming_struct(w) {
+                        return Ok(Val::Node(w));
+                    }
                     // `>=1 & <=1` leaves one value.
+                    let vertex = self.v(w);
                     if let Some(atom) = super::scalar::pinned(vertex.kind, &vertex.checks) {
                         return Ok(atom);
                     }
@@ -272,7 +285,9 @@ impl Machine<'_> {
             // A crossed budget says nothing about whether the value is there.
             Err(err) if self.class(err) == Class::Limit => return Err(err),
             Err(err) => {
-                return match self.s.errs[err.0 as usize].msg {
+                return match self.s.errs[err.idx()].msg {
+                    // Whichever of the alternatives it will be, it is there.
+                    Msg::Choosing(_) => Ok(true),
                     // A field that waits for itself does so for good.
                     Msg::Cycle(_) if !unfinished && self.class(err) == Class::Incomplete => {
                         Ok(false)
@@ -521,9 +536,16 @@ impl Machine<'_> {
                 ArcKind::Member => {}
             }
             let target = self.deref(arc);
-            // It is being computed further out, and must not be demanded again.
+            // It is being computed further out, and must not be demanded again: a scalar waits for what
+            // is asked here.
             if matches!(self.v(target).phase, Phase::Settling | Phase::Expanding) {
-                continue;
+                let vertex = self.v(target);
+                if vertex.is_struct || vertex.is_list || vertex.maybe_struct {
+                    continue;
+                }
+                let msg = Msg::NonConcrete(vertex.kind, "operand");
+                self.s.touch = self.s.touch.min(vertex.depth);
+                return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[at]));
             }
             self.settle(arc);
             let val = self.node_val(arc)?;

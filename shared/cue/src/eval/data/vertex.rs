@@ -134,6 +134,8 @@ pub(crate) struct Extra {
     pub(crate) literals: SmallVec<[CloseId; 2]>,
     /// Closedness does not count here and below: the struct was built to select from it.
     pub(crate) opened: bool,
+    /// The atom is what the alternatives have left.
+    pub(crate) picked: bool,
     /// Something that is part of the struct has gone through its fields: there must not be more.
     pub(crate) frozen: bool,
     pub(crate) rests: Vec<ListRest>,
@@ -173,6 +175,7 @@ impl Extra {
             child_incomplete,
             inputs,
             opened,
+            picked,
             frozen,
         } = self;
         let sizes = [tasks.capacity(), disjs.capacity(), followed.capacity(), alts.capacity()];
@@ -196,6 +199,7 @@ impl Extra {
         *child_incomplete = None;
         inputs.clear();
         *opened = false;
+        *picked = false;
         *frozen = false;
         small
     }

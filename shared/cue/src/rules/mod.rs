@@ -1,6 +1,9 @@
 //! Rules of the language that generated programs were found to break: a test for each, with the
 //! smallest programs. Both evaluators of the reference give these answers.
 
+mod schemas;
+mod waiting;
+
 use crate::tests::eval;
 
 /// Each program exports so, or fails with this class.

@@ -1,0 +1,44 @@
+//! Rules about schemas that functions are given, and about constraints that are said twice.
+
+use super::table;
+
+#[test]
+fn a_schema_is_asked_about_the_data_of_a_value() {
+    table(&[
+        ("x: matchN(1, [{c: 7}]) & {c?: 2}", r#"{"x":{}}"#),
+        ("x: matchN(0, [{c: 7}]) & {c?: 2}", "eval"),
+        ("#x: matchN(1, [{d: \"x\"}]) & {d!: \"b\"}", r#"{}"#),
+        ("x: matchN(1, [{c!: 7}]) & {c?: 2}", "incomplete"),
+        ("x: matchN(1, [{b: 2}]) & {[string]: 1}", r#"{"x":{}}"#),
+        ("x: matchN(1, [{a: c: 2}]) & {a: {c?: 1}}", r#"{"x":{"a":{}}}"#),
+        ("x: matchN(1, [{a: 2}]) & {a: *1 | 2}", "eval"),
+        ("x: matchN(1, [{a: 3}]) & {a: matchN(1, [2])}", "eval"),
+        ("x: matchN(1, [{b: 3, c: 5}]) & {a: 1, b: int, c: b + 1}", "incomplete"),
+        ("x: matchN(1, [close({a: 2})]) & {a: 2, b?: 4}", r#"{"x":{"a":2}}"#),
+        ("x: matchN(1, [close({a: 2})]) & {a: 2, b: 4}", "eval"),
+    ]);
+}
+
+#[test]
+fn a_schema_is_asked_about_a_value_without_its_other_validators() {
+    table(&[
+        ("a: matchN(0, [[]]) & matchN(0, [[...int]]) & []", "eval"),
+        ("x: matchN(1, [{a: 1}, {b: 1}]) & matchN(1, [{a: 2}]) & {b: 2}", r#"{"x":{"b":2}}"#),
+    ]);
+}
+
+#[test]
+fn an_argument_of_a_validator_has_its_default() {
+    table(&[
+        ("import \"struct\"\nx: struct.MaxFields(*2 | _) & {}", r#"{"x":{}}"#),
+        ("import \"struct\"\nx: struct.MaxFields(*0 | 3) & {a: 1}", "eval"),
+    ]);
+}
+
+#[test]
+fn a_constraint_that_comes_in_several_frames_is_one() {
+    table(&[
+        ("_f: {for k in [7, 1] {a: *1 | matchIf({}, _, 1)}}\nx: _f.a", r#"{"x":1}"#),
+        ("_f: {for k in [7, 1] {a: <=6 | >=1}}\nx: _f.a & 9", r#"{"x":9}"#),
+    ]);
+}
