@@ -31,6 +31,7 @@ pub mod revisions;
 mod simulation;
 mod stamp_key;
 mod start;
+pub mod traces;
 pub mod ui;
 mod watches;
 

@@ -51,6 +51,7 @@ mod shards;
 mod stamps;
 mod steps;
 mod tenants;
+mod traces;
 mod ui;
 mod unattended;
 mod upgrade;

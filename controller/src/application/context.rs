@@ -18,6 +18,7 @@ use crate::evaluation::Account;
 use crate::in_flight::InFlight;
 use crate::plan::rehearsal::Rehearsal;
 use crate::queue::Key;
+use crate::traces::Traces;
 
 use super::memory::AppCache;
 use super::workflow::shared::Shared;
@@ -51,6 +52,8 @@ pub struct AppContext {
     pub calls: Calls,
     /// Notifications.
     pub notifier: Notifier,
+    /// Traces of rollouts.
+    pub traces: Traces,
     /// Plans runs; without it nobody does.
     pub planner: Option<Planner>,
     /// Runs happen in a plan only.
@@ -85,6 +88,7 @@ impl AppContext {
             notifier: Notifier::new(rules.egress.clone()),
             charts: Fetcher::new(rules),
             calls: Calls::new(Arc::clone(&shared.queue)),
+            traces: Traces::default(),
             planner: None,
             rehearsal: None,
             in_flight: Arc::default(),

@@ -13,6 +13,7 @@ use vela_apply::tracker::Record;
 use vela_seal::Stamp;
 
 use crate::evaluation::Account;
+use crate::traces::Progress;
 
 use super::component::CachedRendering;
 use super::placement::Placement;
@@ -117,6 +118,8 @@ pub struct AppCache {
     pub arrived: Option<(i64, Timestamp)>,
     /// The run of the workflow that is counted among those that ended.
     pub counted_run: Option<(String, Option<Time>)>,
+    /// What a trace of its rollout says beyond its status, if traces are collected.
+    pub progress: Option<Box<Progress>>,
     /// Which field manager keeps the spec of a generation for Git, if one does.
     pub git_manager: Option<(i64, Option<String>)>,
     /// Since when it is not healthy, if somebody wants to hear of that.

@@ -174,10 +174,21 @@ impl<'c> Reconcile<'c> {
             // The next reconcile sees it again.
             warn!(%error, "what ran to its end cannot be noted");
         }
+        if self.ctx.traces.is_on() {
+            rollout::note_progress(&mut self.memory.lock(), &end.status, self.now);
+        }
         match write::write_status(self.ctx, &self.app, &end.status).await {
             Ok(Some(stored)) => {
-                let (before, now) = (&self.app.status, self.ctx.clock.now());
-                rollout::count_end(self.ctx, &mut self.memory.lock(), before, &end.status, now);
+                let ended = rollout::count_end(
+                    self.ctx,
+                    &mut self.memory.lock(),
+                    &self.app.status,
+                    &end.status,
+                    self.ctx.clock.now(),
+                );
+                if let Some(ended) = ended.filter(|_| self.ctx.traces.is_on()) {
+                    rollout::trace(&self.session, &self.app, &end.status, &ended);
+                }
                 self.app = stored;
                 // Only what is stored is notified: a status whose write failed is computed again,
                 // and would be sent twice.

@@ -25,7 +25,7 @@ pub(crate) enum Rollout {
 impl Rollout {
     const ALL: [Self; 3] = [Self::Succeeded, Self::Failed, Self::Terminated];
 
-    const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",

@@ -50,6 +50,7 @@ use crate::plan::paused;
 use crate::queue::{Key, Queue, Shares};
 use crate::registry;
 use crate::stamp_key::{self, StampKey};
+use crate::traces::{Collector, Traces};
 use crate::watches;
 
 use lease_handles::LeaseHandles;
@@ -182,6 +183,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let planner = paused::planner(&context, &config.charts);
     let mut context = AppContext::new(context, config.charts.clone());
     context.planner = Some(planner);
+    context.traces = traces(&tasks, &end)?;
     let context = Arc::new(context);
     let queues = Queues::of(&context);
     tasks.spawn_on(in_flight::name_slow(queues.clone(), end.clone()), vital.handle());
@@ -217,6 +219,17 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     // Event writing ends with its last recorder; whatever else hangs is not waited for.
     let _ = timeout(Duration::from_secs(2), tasks.wait()).await;
     Ok(())
+}
+
+/// Traces of rollouts, for the collector that the environment names.
+fn traces(tasks: &TaskTracker, end: &CancellationToken) -> anyhow::Result<Traces> {
+    let Some(collector) = Collector::from_environment(|name| std::env::var(name).ok())? else {
+        return Ok(Traces::default());
+    };
+    let (traces, spans) = Traces::new();
+    tasks.spawn(collector.follow(spans, end.clone()));
+    info!("traces of rollouts are sent to a collector");
+    Ok(traces)
 }
 
 /// A connection for each controller; `None` if stopped while their accounts are waited for.

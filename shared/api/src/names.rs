@@ -198,6 +198,8 @@ pub mod annotation {
     /// A Config of the namespace whose `url` gets a message when the Application fails, waits for a person, is unhealthy for a
     /// while, or recovers. Not in the reference.
     pub const NOTIFY: &str = "app.oam.dev/notify";
+    /// The span that a rollout belongs to (W3C Trace Context), as a pipeline writes it. Not in the reference.
+    pub const TRACEPARENT: &str = "app.oam.dev/traceparent";
     /// `true`: while it is paused, the Application says what its run would write. Not in the reference.
     pub const PLAN: &str = "app.oam.dev/plan";
     /// Which spec failed and which one is back for it, as hashes; set by the controller. Not in the reference.
@@ -224,7 +226,7 @@ pub mod annotation {
     /// Who acts for an object, and how we know.
     pub const IDENTITY: [&str; 4] = [USERNAME, GROUP, ADMINISTRATOR, STAMP];
     /// What an Application's objects do not inherit from it: who acts for it, and what only speaks of the Application itself.
-    pub const NOT_INHERITED: [&str; 11] = [
+    pub const NOT_INHERITED: [&str; 12] = [
         USERNAME,
         GROUP,
         ADMINISTRATOR,
@@ -234,6 +236,7 @@ pub mod annotation {
         PRUNE_APPROVED,
         ON_FAILURE,
         NOTIFY,
+        TRACEPARENT,
         PLAN,
         ROLLED_BACK_FROM,
     ];

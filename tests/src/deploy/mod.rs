@@ -48,6 +48,8 @@ pub struct Options {
     pub definitions: Option<PathBuf>,
     /// Flags for the controller after those of the chart.
     pub controller_flags: Vec<String>,
+    /// Variables for the controller, as the value `extraEnv` gives them.
+    pub controller_env: Vec<(String, String)>,
     /// Flags for the webhook after those of the chart.
     pub webhook_flags: Vec<String>,
     /// Flags for the gateway after those of the chart.

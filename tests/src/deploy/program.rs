@@ -129,7 +129,7 @@ impl Program {
             }
         };
         flags.extend(extra.iter().cloned());
-        let invocation = Invocation::new(program)
+        let mut invocation = Invocation::new(program)
             .args(flags)
             .env("KUBECONFIG", kubeconfig.to_string_lossy())
             .env("POD_NAMESPACE", NAMESPACE)
@@ -138,6 +138,11 @@ impl Program {
             // As in the chart.
             .env("MIMALLOC_ALLOW_THP", "0")
             .env("MIMALLOC_PURGE_DELAY", "0");
+        if matches!(role, Role::Controller) {
+            for (name, value) in &options.controller_env {
+                invocation = invocation.env(name, value);
+            }
+        }
         let log = cluster.dir().join(format!("{}.log", role.name()));
         let (name, process) = (role.name(), Mutex::new(None));
         Ok(Self { role, name, invocation, log, health, metrics, webhook, process })

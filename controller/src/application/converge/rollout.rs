@@ -1,4 +1,4 @@
-//! The end of a rollout, for the metrics: once for each run of the workflow, with the time since its spec arrived.
+//! The end of a rollout, for metrics and traces: once for each run of the workflow, with the time since its spec arrived.
 
 use std::time::Duration;
 
@@ -7,7 +7,9 @@ use vela_api::{AppStatus, Application};
 
 use crate::application::context::AppContext;
 use crate::application::memory::AppCache;
+use crate::application::session::Session;
 use crate::metrics::Rollout;
+use crate::traces::{EndedRollout, TracedObject, spans_of};
 
 /// A spec that no status is about yet has arrived.
 pub(in crate::application) fn note_arrival(
@@ -23,6 +25,23 @@ pub(in crate::application) fn note_arrival(
     }
 }
 
+/// Notes what a trace of the rollout says beyond its status.
+pub(in crate::application) fn note_progress(
+    memory: &mut AppCache,
+    status: &AppStatus,
+    now: Timestamp,
+) {
+    memory.progress.get_or_insert_default().note(status, now);
+}
+
+/// A rollout that ended.
+#[derive(Debug)]
+pub(in crate::application) struct Ended {
+    result: Rollout,
+    began: Timestamp,
+    at: Timestamp,
+}
+
 /// Counts the rollout that ended between two statuses, if one did.
 pub(in crate::application) fn count_end(
     ctx: &AppContext,
@@ -30,18 +49,50 @@ pub(in crate::application) fn count_end(
     before: &AppStatus,
     after: &AppStatus,
     now: Timestamp,
-) {
-    let Some(result) = Rollout::ended(before, after) else { return };
+) -> Option<Ended> {
+    let result = Rollout::ended(before, after)?;
     let run = after.workflow.as_ref();
     let run = run.map(|run| (run.app_revision.clone(), run.start_time.clone()));
     if run.is_some() && memory.counted_run == run {
         // What was deleted or put back since then is no rollout.
-        return;
+        return None;
     }
     let began = run.as_ref().and_then(|(_, start)| Some(start.as_ref()?.0));
     // A run that began again has no spec that arrived, and neither has one that another process began.
-    let since = memory.arrived.take().map(|(_, at)| at).or(began).unwrap_or(now);
+    let began = memory.arrived.take().map(|(_, at)| at).or(began).unwrap_or(now);
     memory.counted_run = run;
-    let took = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    let took = Duration::try_from(now.duration_since(began)).unwrap_or_default();
     ctx.metrics.rollouts.ended(result, took);
+    Some(Ended { result, began, at: now })
+}
+
+/// Sends the trace of a rollout that ended, with the objects that are recorded of it.
+pub(in crate::application) fn trace(
+    session: &Session<'_>,
+    app: &Application,
+    status: &AppStatus,
+    ended: &Ended,
+) {
+    let current = session.trackers.current(session.run());
+    let objects: Vec<TracedObject> = session
+        .trackers
+        .desired(&current)
+        .into_iter()
+        .map(|record| TracedObject {
+            key: [
+                &record.cluster,
+                &record.api_version,
+                &record.kind,
+                &record.namespace,
+                &record.name,
+            ]
+            .map(Clone::clone),
+            component: record.component.clone(),
+            trait_type: record.trait_.clone(),
+        })
+        .collect();
+    let progress = session.memory().lock().progress.take().unwrap_or_default();
+    let Ended { result, began, at } = *ended;
+    let rollout = EndedRollout { app, status, result, began, ended: at, progress: &progress };
+    session.ctx.traces.send(spans_of(rollout, &objects));
 }
