@@ -205,7 +205,7 @@ fn paths(folder: &Path, extension: &str) -> Vec<PathBuf> {
 fn documents() -> Vec<Vec<Value>> {
     let docs = workspace().join("docs");
     let mut all = Vec::new();
-    for folder in ["examples", "examples/features", "examples/clusters"] {
+    for folder in ["examples", "examples/features", "examples/outside", "examples/clusters"] {
         for path in paths(&docs.join(folder), "yaml") {
             let text = std::fs::read_to_string(path).unwrap();
             all.push(serde_saphyr::from_multiple(&text).unwrap());

@@ -1,5 +1,5 @@
-//! What documentation keeps to: libraries document what is public, a doc comment says more than the name below it, and
-//! documents name files that exist.
+//! What documentation keeps to: libraries document what is public, a doc comment says more than the name below it,
+//! documents name files that exist, and examples use every definition.
 //!
 //! Whether a sentence is clear is not checked here; reviews do that.
 
@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use serde_json::Value;
 use vela_tests::material::workspace;
 
 use crate::{files, none, relative};
@@ -182,6 +183,72 @@ fn normal(path: &Path) -> String {
         }
     }
     parts.to_string_lossy().into_owned()
+}
+
+#[test]
+fn the_map_of_the_code_is_short() {
+    const MAX_LINES: usize = 250;
+    let text = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    let lines = text.lines().count();
+    assert!(
+        lines <= MAX_LINES,
+        "ARCHITECTURE.md has {lines} lines; details belong into module docs"
+    );
+}
+
+/// Definitions that no example uses, and why.
+const WITHOUT_EXAMPLE: [(&str, &str); 5] = [
+    ("deploy-cloud-resource", "for environments of the deprecated envbinding"),
+    ("share-cloud-resource", "for environments of the deprecated envbinding"),
+    ("generate-jdbc-connection", "reads what a Terraform module for databases of one cloud writes"),
+    ("container-ports", "the schema for editors does not find misspelt names inside of its ports"),
+    ("startup-probe", "the schema for editors does not find misspelt names inside of its probe"),
+];
+
+#[test]
+fn every_definition_has_an_example() {
+    let mut used = BTreeSet::new();
+    for path in files() {
+        let name = relative(&path);
+        if name.starts_with("docs/examples/") && name.ends_with(".yaml") {
+            let text = fs::read_to_string(&path).unwrap();
+            // Templates of the example chart are no YAML, and no Applications.
+            let Ok(objects) = serde_saphyr::from_multiple::<Value>(&text) else { continue };
+            objects.iter().for_each(|object| types(object, &mut used));
+        }
+    }
+    let mut wrong = Vec::new();
+    for path in files() {
+        let name = relative(&path);
+        let Some(file) = name.strip_prefix("charts/vela-core/definitions/") else { continue };
+        let definition = Path::new(file).file_stem().unwrap().to_string_lossy().into_owned();
+        let is_deprecated = fs::read_to_string(&path).unwrap().contains("\"deprecated\": \"true\"");
+        let is_exempt = WITHOUT_EXAMPLE.iter().any(|(name, _)| *name == definition);
+        if is_exempt && used.contains(&definition) {
+            wrong.push(format!("{definition} has an example now; take it from the list"));
+        } else if !is_exempt && !is_deprecated && !used.contains(&definition) {
+            wrong.push(definition);
+        }
+    }
+    none("definitions of the chart that no example uses", &wrong);
+}
+
+/// All texts under a key `type`.
+fn types(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value {
+                    Value::String(text) if key == "type" => {
+                        found.insert(text.clone());
+                    }
+                    _ => types(value, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| types(item, found)),
+        _ => {}
+    }
 }
 
 #[test]
