@@ -184,6 +184,7 @@ fn options(args: &Setup) -> Options {
     let options = Options {
         definitions: args.definitions.clone(),
         controller_flags: args.controller_flag.clone(),
+        controller_env: Vec::new(),
         webhook_flags: args.webhook_flag.clone(),
         gateway_flags: Vec::new(),
         values,
