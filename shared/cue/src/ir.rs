@@ -343,6 +343,7 @@ impl Ir {
         match self.expr(e) {
             Expr::Top | Expr::Kind(_) => true,
             Expr::Bound(_, x) => self.is_literal(x),
+            Expr::And(a, b) => self.stands_alone(a) && self.stands_alone(b),
             Expr::Disj(id) => self.disjs[id.idx()].iter().all(|alt| self.stands_alone(alt.expr)),
             Expr::Struct(id) => {
                 let tmpl = &self.structs[id.idx()];

@@ -146,7 +146,7 @@ impl Machine<'_> {
             Callee::Expr(f) => {
                 let mut val = match self.value(f, env) {
                     // Nothing that is yet to be known becomes a function.
-                    Err(err) if self.is_incomplete(err) => {
+                    Err(err) if self.is_incomplete(err) || self.is_bottom(err) => {
                         let text =
                             format!("cannot call non-function {} (type _|_)", self.ir.text(f));
                         return Err(self.text_err(Class::Eval, text, e));

@@ -29,6 +29,17 @@ use crate::kind::Kind;
 use crate::label::{Label, LabelKind};
 use smallvec::{SmallVec, smallvec};
 
+/// What a literal says of a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// Anything.
+    Field,
+    /// Something of the field, or of what it is in, other than what fields there are.
+    Whole,
+    /// What fields there are in it.
+    Below,
+}
+
 /// What a loop goes through.
 type Members = Vec<(Label, Vid)>;
 
@@ -126,7 +137,9 @@ impl Machine<'_> {
         }
         // What the task builds inherits the references that led to it.
         let refs = std::mem::replace(&mut self.s.cur_refs, task.conj.refs);
+        let at = std::mem::replace(&mut self.s.at, v);
         let result = self.task(v, task);
+        self.s.at = at;
         self.s.cur_refs = refs;
         self.vm(v).depth = outer;
         self.leave();
@@ -138,11 +151,21 @@ impl Machine<'_> {
                     self.fail(v, e);
                 } else if matches!(task.kind, TaskKind::Comp(_)) {
                     self.s.undecided = true;
+                } else if matches!(self.s.errs[e.idx()].msg, Msg::Enclosing(_)) {
+                    self.fail_around(v, task, e);
                 }
                 TaskState::Failed(e)
             }
         };
         self.set_task(v, i, task, state);
+    }
+
+    /// A field that asks about a struct which encloses it is a circle of the struct that it is a field of.
+    fn fail_around(&mut self, v: Vid, task: &Task, e: ErrId) {
+        let parent = self.v(v).parent;
+        if matches!(task.kind, TaskKind::Expr) && !parent.is_none() {
+            self.vm(parent).incomplete.get_or_insert(e);
+        }
     }
 
     /// A task that was forgotten while it ran, because its vertex begins anew, has no state.
@@ -451,23 +474,40 @@ impl Machine<'_> {
             });
         }
         let running = |task: &Task| (task.state == TaskState::Running).then_some(());
-        self.declaring(w, false, running).is_some()
+        self.declaring(w, Said::Field, running).is_some()
+    }
+
+    /// Whether a comprehension at work adds fields to a struct.
+    pub(super) fn is_added_to(&self, w: Vid) -> bool {
+        let running = |task: &Task| (task.state == TaskState::Running).then_some(());
+        self.declaring(w, Said::Below, running).is_some()
+    }
+
+    /// Whether a comprehension of a struct that is at work adds a field.
+    pub(super) fn adds_fields(&self, v: Vid) -> bool {
+        self.v(v).extra.iter().flat_map(|x| &x.tasks).any(|task| match task.kind {
+            TaskKind::Comp(id) => {
+                let comp = &self.ir.comps[id.idx()];
+                task.state == TaskState::Running && (comp.open || !comp.labels.is_empty())
+            }
+            _ => false,
+        })
     }
 
     /// What a comprehension waits for that declares a field, and the struct that it is part of.
     pub(super) fn waits_for_guard(&self, w: Vid) -> Option<(ErrId, Vid)> {
-        self.declaring(w, true, |task| match task.state {
+        self.declaring(w, Said::Whole, |task| match task.state {
             TaskState::Failed(e) if self.class(e) == Class::Incomplete => Some(e),
             _ => None,
         })
     }
 
-    /// The first comprehension of an enclosing struct that declares a field, or what the field is in as a
-    /// whole, and of which the question is answered, with that struct.
+    /// The first comprehension of an enclosing struct that says this of a field and of which the question is
+    /// answered, with that struct.
     fn declaring<T>(
         &self,
         w: Vid,
-        whole: bool,
+        said: Said,
         ask: impl Fn(&Task) -> Option<T>,
     ) -> Option<(T, Vid)> {
         let mut path: SmallVec<[Label; 4]> = smallvec![self.v(w).label];
@@ -477,7 +517,7 @@ impl Machine<'_> {
             let found = outer.extra.iter().flat_map(|x| &x.tasks).find_map(|task| {
                 let TaskKind::Comp(id) = task.kind else { return None };
                 let answer = ask(task)?;
-                self.declares(self.ir.comps[id.idx()].body_expr, &path, whole).then_some(answer)
+                self.declares(self.ir.comps[id.idx()].body_expr, &path, said).then_some(answer)
             });
             if let Some(answer) = found {
                 return Some((answer, at));
@@ -488,9 +528,8 @@ impl Machine<'_> {
         None
     }
 
-    /// Whether a literal names the field with this path, innermost label first. With `whole` it must say
-    /// something of the field, or of what the field is in, other than what fields there are.
-    fn declares(&self, body: ExprId, path: &[Label], whole: bool) -> bool {
+    /// Whether a literal says this of the field with this path, innermost label first.
+    fn declares(&self, body: ExprId, path: &[Label], said: Said) -> bool {
         let fields = |e| match self.ir.expr(e) {
             Expr::Struct(id) => self.ir.structs[id.idx()].fields.as_slice(),
             _ => &[],
@@ -499,13 +538,17 @@ impl Machine<'_> {
         for label in path.iter().rev() {
             let named = fields(e);
             if named.is_empty() {
-                return whole && e != body;
+                return said == Said::Whole && e != body;
             }
             let Some(field) = named.iter().find(|field| field.label == *label) else {
                 return false;
             };
             e = field.value;
         }
-        !whole || fields(e).is_empty()
+        match said {
+            Said::Field => true,
+            Said::Whole => fields(e).is_empty(),
+            Said::Below => !fields(e).is_empty(),
+        }
     }
 }

@@ -485,8 +485,9 @@ impl Machine<'_> {
         }
     }
 
-    /// A final error of the vertex itself; the first counts, a user's own beats others, and a conflict
-    /// beats a circle: what contradicts itself has no fields that could go on without end.
+    /// A final error of the vertex itself; the first counts, a user's own message beats others, and a conflict
+    /// beats a circle, which says nothing where there are no fields that could go on without end, and `_|_`,
+    /// which says nothing at all.
     pub(crate) fn fail(&mut self, v: Vid, e: ErrId) {
         self.locate(e, v);
         let class = self.class(e);
@@ -495,12 +496,18 @@ impl Machine<'_> {
         if class.is_incomplete() {
             self.vm(v).incomplete.get_or_insert(e);
         } else if old.is_none_or(|old| match self.class(old) {
-            Class::Eval => class == Class::User,
+            Class::Eval => class == Class::User && !self.is_bottom(e),
+            Class::User => class == Class::Eval && self.is_bottom(old),
             Class::StructuralCycle => matches!(class, Class::Eval | Class::User),
             _ => false,
         }) {
             self.vm(v).error = Some(e);
         }
+    }
+
+    /// Whether an error is `_|_` as it is written.
+    pub(super) fn is_bottom(&self, e: ErrId) -> bool {
+        matches!(self.s.errs[e.idx()].msg, Msg::Bottom)
     }
 
     /// Computes the vertex's own value.

@@ -424,7 +424,8 @@ impl Machine<'_> {
                 return self.err_at(Class::Incomplete, Msg::Undefined(label, w), Vid::NONE, &[at]);
             }
             // A validator of lists says nothing of elements.
-            if vertex.phase == Phase::Settled && vertex.kind == Kind::LIST {
+            let known = vertex.phase == Phase::Settled && vertex.incomplete.is_none();
+            if known && vertex.kind == Kind::LIST {
                 let shown = self.ir.text(base);
                 let text = format!("invalid operand {shown} (found list, want list or struct)");
                 return self.text_err(Class::Eval, text, at);

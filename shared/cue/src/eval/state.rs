@@ -60,6 +60,8 @@ pub(crate) struct State {
     pub(crate) ordered: bool,
     /// Values are made of regular fields: what is required of others does not matter.
     pub(crate) visible: bool,
+    /// The vertex of which a task is running.
+    pub(crate) at: Vid,
     /// A comprehension could not be decided when it was tried.
     pub(crate) undecided: bool,
     /// A structure being computed turned out to contain itself.
@@ -102,6 +104,7 @@ impl State {
             depth: 0,
             touch: u32::MAX,
             min_unfinished_depth: 0,
+            at: Vid::NONE,
             undecided: false,
             into_itself: false,
             assumed: None,

@@ -28,7 +28,7 @@ use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId, Part};
 use crate::kind::Kind;
-use crate::label::LabelKind;
+use crate::label::{Label, LabelKind};
 use cue_syntax::ast::{BinaryOp, UnaryOp};
 use ecow::EcoString;
 use smallvec::SmallVec;
@@ -326,6 +326,9 @@ impl Machine<'_> {
                 }
                 None => {}
             }
+            if self.encloses_test(w) {
+                return Err(self.err_at(Class::Cycle, Msg::Enclosing(e), Vid::NONE, &[e]));
+            }
             let vertex = self.v(w);
             let open = vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty());
             if vertex.arc == ArcKind::Required && !open && self.tests_required(e, env) {
@@ -356,6 +359,21 @@ impl Machine<'_> {
                 && vertex.incomplete.is_none()
                 && vertex.extra.as_ref().is_none_or(|x| x.child_error.is_none()));
         }
+    }
+
+    /// Whether a test is about a struct or list which it is part of, or to which the comprehension that it
+    /// guards adds fields: the answer would depend on itself.
+    fn encloses_test(&mut self, w: Vid) -> bool {
+        let at = self.s.at;
+        // What is built inside of an expression is no part of the struct yet.
+        let inline = |v: &super::data::Vertex| v.label == Label::NONE && !v.parent.is_none();
+        if at.is_none() || inline(self.v(at)) {
+            return false;
+        }
+        let vertex = self.v(w);
+        let scalar = vertex.atom.is_atom() || !vertex.kind.intersects(Kind::STRUCT | Kind::LIST);
+        !scalar
+            && (w == at && self.adds_fields(at) || self.is_ancestor(w, at) || self.is_added_to(w))
     }
 
     /// Whether a test is about a required field that nobody has given and that may be anything, or is a

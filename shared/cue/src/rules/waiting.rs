@@ -106,3 +106,40 @@ fn what_is_a_scalar_by_default_has_no_elements() {
 fn the_default_of_a_choice_of_functions_can_be_called() {
     table(&[("q: (*div | _)(7, 3)", r#"{"q":2}"#), ("q: (div | mod)(7, 3)", "eval")]);
 }
+
+#[test]
+fn a_conflict_counts_more_than_a_bottom_that_is_written() {
+    table(&[
+        ("x: 1 & 2 & _|_", "eval"),
+        ("x: _|_ & 1 & 2", "eval"),
+        ("x: {if _|_ {}, if 1 {}}", "eval"),
+        ("x: _|_(1)", "eval"),
+        ("x: _|_ & 1", "user"),
+    ]);
+}
+
+#[test]
+fn a_test_of_a_struct_that_encloses_it_waits_for_itself() {
+    table(&[
+        ("x: {a: 1, b: x == _|_}", "cycle"),
+        ("x: {a: 1, b: \"\\(x != _|_)\"}", "cycle"),
+        ("x: {a: {b: {c: x != _|_}}}", "cycle"),
+        ("x: {a: {c: 1, if x.a == _|_ {b: 1}}}", "cycle"),
+        ("x: {a: [x != _|_]}", "cycle"),
+        ("x: {a: 1, b: x.a != _|_}", r#"{"x":{"a":1,"b":true}}"#),
+        ("x: X={if X.a != _|_ {b: 1}}", r#"{"x":{}}"#),
+        ("x: {a: 1}, b: x != _|_", r#"{"x":{"a":1},"b":true}"#),
+    ]);
+}
+
+#[test]
+fn a_guard_that_tests_a_struct_adds_no_fields_to_it() {
+    table(&[
+        ("x: {if b != _|_ {b: c: 1}, b: {d: 1}}", "cycle"),
+        ("x: {if b == _|_ {b: c: 1}, b: {}}", "cycle"),
+        ("if x != _|_ {x: y: 1}, x: {z: 1}", "cycle"),
+        ("x: {if b != _|_ {b: 1}, b: 1}", r#"{"x":{"b":1}}"#),
+        ("x: {if b.d != _|_ {b: e: 1}, b: {d: 1}}", r#"{"x":{"b":{"d":1,"e":1}}}"#),
+        ("x: {if b != _|_ {c: 1}, b: {d: 1}}", r#"{"x":{"b":{"d":1},"c":1}}"#),
+    ]);
+}

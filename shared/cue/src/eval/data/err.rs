@@ -33,6 +33,8 @@ pub(crate) enum Msg {
     Pending(ExprId),
     /// The same, of a field whose alternatives cannot be chosen from before it is known.
     Choosing(ExprId),
+    /// The same, of a struct that is asked about as a whole by something in it.
+    Enclosing(ExprId),
     Limit(LimitError),
 }
 
