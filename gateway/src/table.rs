@@ -82,7 +82,7 @@ impl Resource {
                     at("/spec/provider"),
                     at("/spec/access/credential/type"),
                     at("/spec/access/endpoint/type"),
-                    if healthy { "True" } else { "False" },
+                    if healthy { "true" } else { "false" },
                 ])
             }
             Self::Virtual => {
@@ -251,7 +251,7 @@ mod tests {
         );
         assert_eq!(
             table["rows"][0]["cells"],
-            json!(["east", "", "ServiceAccountToken", "Const", "False"])
+            json!(["east", "", "ServiceAccountToken", "Const", "false"])
         );
         assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
         let both = [&local.virtual_cluster, &east.virtual_cluster];

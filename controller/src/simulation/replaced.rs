@@ -25,7 +25,7 @@ fn state(process: &Process) -> State {
     process.context.clusters.snapshot().members().get("west").unwrap().state()
 }
 
-/// What the controller does beside reconciles. Returns whether a cluster waits for records to go.
+/// What the controller does between reconciles. Returns whether a cluster waits for records to go.
 fn accepts(world: &World, process: &Process) -> bool {
     world.sync(process);
     process.context.clusters.accept_now(&process.context.trackers)
