@@ -13,7 +13,7 @@ use crate::metrics::Rollout;
 
 const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-fn app(annotations: Value, workflow: Value) -> Application {
+fn app(annotations: &Value, workflow: &Value) -> Application {
     serde_json::from_value(json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "u", "generation": 3,
             "annotations": annotations},
@@ -110,8 +110,8 @@ fn a_rollout_of_three_steps_is_a_tree() {
     ]);
     let properties = json!({"component": "db"});
     let app = app(
-        json!({}),
-        json!([{"name": "all", "type": "step-group",
+        &json!({}),
+        &json!([{"name": "all", "type": "step-group",
         "subSteps": [{"name": "c", "type": "apply-component", "properties": properties}]}]),
     );
     let services =
@@ -142,7 +142,7 @@ rollout shop/web 10.5-40 failed: step c failed
 #[test]
 fn ids_follow_from_the_rollout() {
     let steps = json!([step("web", "apply-component", "succeeded", ("10", "15"))]);
-    let (app, status) = (app(json!({}), json!([])), status(&steps, &json!([])));
+    let (app, status) = (app(&json!({}), &json!([])), status(&steps, &json!([])));
     let again = || traced(&app, &status, Rollout::Succeeded, &[]);
     assert_eq!(again(), again());
     let ids: HashMap<_, _> = again().iter().map(|span| (span.span_context.span_id(), ())).collect();
@@ -158,7 +158,7 @@ fn a_pipeline_that_is_traced_is_the_parent() {
     let status = status(&json!([]), &json!([]));
     let traced = |parent: &str| {
         let annotations = json!({"app.oam.dev/traceparent": parent});
-        traced(&app(annotations, json!([])), &status, Rollout::Succeeded, &[])
+        traced(&app(&annotations, &json!([])), &status, Rollout::Succeeded, &[])
     };
     let spans = traced(CALLER);
     assert_eq!(spans[0].span_context.trace_id().to_string(), &CALLER[3..35]);
@@ -180,7 +180,7 @@ fn what_somebody_writes_into_a_status_makes_no_large_trace() {
     let steps: Vec<Value> = (0..3_000)
         .map(|number| step(&format!("{number}"), &long, "succeeded", ("59", "10")))
         .collect();
-    let app = app(json!({}), json!([]));
+    let app = app(&json!({}), &json!([]));
     let mut status = status(&json!(steps), &json!([service("a", "", false)]));
     status.conditions[0].message = long.clone();
     status.services[0].message = long;
