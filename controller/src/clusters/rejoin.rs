@@ -63,7 +63,7 @@ pub(super) fn decide(
         let app = entry.key_of_app();
         let is_same = !uid.is_empty() && entry.cluster_uid == uid;
         match (&app, entry.cause) {
-            (Some(app), Cause::Detached | Cause::Replaced) if is_same && exists(app) => {
+            (Some(app), Cause::Detached) if is_same && exists(app) => {
                 decided.back.entry(app.clone()).or_default().push(entry);
             }
             _ if asks == LeftBehind::Forget => decided.forget.push(entry),
@@ -198,9 +198,9 @@ mod tests {
             // Nobody knows which cluster it is.
             (LeftBehind::Collect, "", (0, 0, 0, 7)),
             (LeftBehind::Keep, "3", (0, 0, 0, 7)),
-            // The one that was replaced is back.
-            (LeftBehind::Keep, "4", (1, 0, 0, 6)),
-            (LeftBehind::Collect, "4", (1, 0, 1, 5)),
+            // The one that was replaced is back: what it has may be wanted, and no tracker says so until a run has.
+            (LeftBehind::Keep, "4", (0, 0, 0, 7)),
+            (LeftBehind::Collect, "4", (0, 0, 2, 5)),
         ] {
             let decided = decide(all(), uid, asks, |app| app.name == "there");
             let back = decided.back.values().map(Vec::len).sum::<usize>();

@@ -146,7 +146,7 @@ async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
 }
 
 /// What the ledger says goes back to the Application.
-pub(super) async fn settle_ledger(process: &Process) {
+async fn settle_ledger(process: &Process) {
     let stop = tokio_util::sync::CancellationToken::new();
     let settling = async {
         let exists = |_: &crate::queue::Key| Recorded { exists: true, records: Vec::new() };
