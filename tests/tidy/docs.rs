@@ -202,7 +202,6 @@ const WITHOUT_EXAMPLE: [(&str, &str); 5] = [
     ("share-cloud-resource", "for environments of the deprecated envbinding"),
     ("generate-jdbc-connection", "reads what a Terraform module for databases of one cloud writes"),
     ("container-ports", "the schema for editors does not find misspelt names inside of its ports"),
-    ("startup-probe", "the schema for editors does not find misspelt names inside of its probe"),
 ];
 
 #[test]

@@ -1,3 +1,5 @@
+//! Traces: the tree of a rollout, its ids, its parent, its bounds.
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::UNIX_EPOCH;
