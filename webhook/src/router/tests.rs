@@ -130,8 +130,8 @@ async fn admits_and_denies_with_all_reasons() {
     assert_eq!(answer["response"]["status"]["code"], 400);
 }
 
-#[test]
-fn identity_is_taken_out_unless_an_administrator_wrote_it() {
+#[tokio::test]
+async fn identity_is_taken_out_unless_an_administrator_wrote_it() {
     let server = server();
     let mut body = review(&json!([{ "name": "a", "type": "worker" }]));
     body["request"]["userInfo"] = json!({ "username": "dev", "groups": ["a"] });
@@ -158,8 +158,8 @@ fn identity_is_taken_out_unless_an_administrator_wrote_it() {
     assert_eq!((json!(decision.patch), decision.warnings.len()), (Value::Null, 1));
 }
 
-#[test]
-fn names_of_an_administrator_take_the_stamp_of_an_author_away() {
+#[tokio::test]
+async fn names_of_an_administrator_take_the_stamp_of_an_author_away() {
     let server = server();
     let mut body = review(&json!([{ "name": "a", "type": "worker" }]));
     let stamped = json!({ "app.oam.dev/username": "dev", "app.oam.dev/stamp": "a seal" });
