@@ -20,6 +20,7 @@ mod control;
 mod crds;
 mod definitions;
 mod exec;
+mod failures;
 mod graph;
 mod replay;
 mod test;

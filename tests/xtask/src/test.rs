@@ -11,6 +11,8 @@ use vela_tests::controlplane::Programs;
 use vela_tests::deploy::{Binaries, Profile};
 use vela_tests::material;
 
+use crate::failures::Failures;
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Leave out what needs a control plane
@@ -22,11 +24,13 @@ pub(crate) struct Args {
 }
 
 /// What a step found out.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default)]
 struct Outcome {
     ok: bool,
     passed: usize,
     failed: usize,
+    /// What the failed tests say.
+    failures: Vec<String>,
 }
 
 type Step = (&'static str, fn(&Args) -> Result<Outcome>);
@@ -56,20 +60,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         // A step that fails without a failing test (a lint, a build) is one failure.
         total.failed += outcome.failed.max(usize::from(!outcome.ok));
         total.ok &= outcome.ok;
+        let stop = !outcome.ok && args.fail_fast;
         report.push((name, outcome, since.elapsed()));
-        if !outcome.ok && args.fail_fast {
+        if stop {
             break;
         }
     }
     println!("\n== summary");
     for (name, outcome, time) in report {
-        println!("{}", line(name, outcome, time));
+        println!("{}", line(name, &outcome, time));
+        for failure in &outcome.failures {
+            println!("  {}", failure.replace('\n', "\n    "));
+        }
     }
     println!("{} passed, {} failed", total.passed, total.failed);
     Ok(if total.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn line(name: &str, outcome: Outcome, time: Duration) -> String {
+fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
     let mark = if outcome.ok { "ok    " } else { "FAILED" };
     let mut line = format!("{mark} {name} ({:.0} s)", time.as_secs_f64());
     if outcome.passed + outcome.failed > 0 {
@@ -141,12 +149,14 @@ fn cargo_with<A: AsRef<OsStr>>(args: &[A], environment: &[(&str, &str)]) -> Resu
         .spawn()
         .context("cannot run cargo")?;
     let mut outcome = Outcome::default();
+    let mut failures = Failures::default();
     if let Some(stdout) = child.stdout.take() {
         let mut reader = BufReader::new(stdout);
         let mut bytes = Vec::new();
         while reader.read_until(b'\n', &mut bytes)? > 0 {
             let text = String::from_utf8_lossy(&bytes);
             print!("{text}");
+            failures.read(text.trim_end());
             if let Some((passed, failed)) = counts(text.trim_end()) {
                 outcome.passed += passed;
                 outcome.failed += failed;
@@ -155,6 +165,7 @@ fn cargo_with<A: AsRef<OsStr>>(args: &[A], environment: &[(&str, &str)]) -> Resu
         }
     }
     outcome.ok = child.wait()?.success();
+    outcome.failures = failures.finish();
     Ok(outcome)
 }
 
