@@ -9,6 +9,7 @@ use vela_api::ResourceTracker;
 use super::clusters::{
     app, apply, delete, deployed, disconnect, everywhere, is_clean, reconnect, server, work, world,
 };
+use super::depth;
 use super::server::Death;
 use super::{NAMESPACE, Process, World};
 
@@ -75,7 +76,7 @@ async fn again(world: &World, process: Process, away: &BTreeSet<&str>) -> Proces
 #[tokio::test]
 async fn after_any_faults_everything_is_as_it_was_last_asked_for() {
     let seeds = if std::env::var("VELA_LONG_TESTS").is_ok() { 300 } else { 6 };
-    for seed in 0..seeds {
+    for seed in depth::seeds(0..seeds) {
         let mut dice = Dice(fastrand::Rng::with_seed(seed));
         let world = world();
         let mut process = world.start();

@@ -10,6 +10,7 @@ use vela_cluster::members::Heard;
 
 use crate::queue::Next;
 
+use super::depth::stride;
 use super::members::{cluster, cluster_of};
 use super::server::{Death, Server};
 use super::{NAMESPACE, Process, World, application, placements};
@@ -413,9 +414,9 @@ async fn the_process_may_die_at_every_write_to_every_cluster() {
         for kind in [Death::Before as fn(usize) -> Death, Death::After] {
             // The other clusters see few writes, and all of them count; of the many of the control plane's every few unless
             // there is time.
-            let step =
+            let every =
                 if cluster == "local" && std::env::var("VELA_LONG_TESTS").is_err() { 6 } else { 1 };
-            for at in (1..60).step_by(step) {
+            for at in (1..60).step_by(every * stride()) {
                 let world = world();
                 let mut process = world.start();
                 server(&world, cluster).state.lock().death = Some(kind(at));

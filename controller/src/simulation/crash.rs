@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::queue::Next;
 
+use super::depth::{moments, stride};
 use super::server::Death;
 use super::{NAMESPACE, World, application};
 
@@ -105,7 +106,7 @@ async fn the_process_may_die_at_any_write() {
     for (name, steps) in scenarios() {
         let (died, revisions) = run(name, &steps, None).await;
         assert!(!died);
-        for at in 1.. {
+        for at in moments() {
             let before = run(name, &steps, Some(Death::Before(at))).await;
             let after = run(name, &steps, Some(Death::After(at))).await;
             // A death costs no number either.
@@ -118,7 +119,7 @@ async fn the_process_may_die_at_any_write() {
             points += 2;
         }
     }
-    assert!(points > 200, "only {points} moments of death");
+    assert!(points * stride() > 200, "only {points} moments of death");
 }
 
 /// A spec, another one whose run dies at any write, and the first one again, whose run dies at any write: the status names
@@ -137,7 +138,7 @@ async fn the_process_may_die_twice_on_the_way_there_and_back() {
         });
     };
     let mut points = 0;
-    'first: for one in 1.. {
+    'first: for one in moments() {
         for two in 1.. {
             let world = World::new();
             let mut process = world.start();
@@ -170,7 +171,7 @@ async fn the_process_may_die_twice_on_the_way_there_and_back() {
             points += 1;
         }
     }
-    assert!(points > 40, "only {points} pairs of deaths");
+    assert!(points * stride() > 40, "only {points} pairs of deaths");
 }
 
 /// Tracker and revision are stored side by side: the tracker may be there alone when the process dies.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::depth::moments;
 use super::server::{Death, State};
 use super::{NAMESPACE, Process, World, application};
 
@@ -129,7 +130,7 @@ async fn a_tracker_that_is_held_forgets_nothing() {
 async fn the_process_may_die_while_a_tracker_is_made_again() {
     for name in [RUN, ROOT] {
         for held in [false, true] {
-            for at in 1.. {
+            for at in moments() {
                 let mut deaths = 0;
                 for death in [Death::Before(at), Death::After(at)] {
                     let (world, mut process) = settled().await;

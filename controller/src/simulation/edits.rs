@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::depth::seeds;
 use super::server::{Death, State};
 use super::{NAMESPACE, Process, World, application};
 
@@ -195,7 +196,7 @@ async fn walk(seed: u64, steps: usize, is_late: bool) {
 #[tokio::test]
 async fn random_edits_end_as_a_fresh_apply_would() {
     let steps = steps();
-    for seed in 0..6 {
+    for seed in seeds(0..6) {
         walk(seed, steps / 6, false).await;
     }
 }
@@ -203,7 +204,7 @@ async fn random_edits_end_as_a_fresh_apply_would() {
 /// The watch of Applications lags behind by a reconcile.
 #[tokio::test]
 async fn edits_that_are_seen_late_end_the_same() {
-    for seed in 10..13 {
+    for seed in seeds(10..13) {
         walk(seed, steps() / 6, true).await;
     }
 }

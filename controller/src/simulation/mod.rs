@@ -9,6 +9,7 @@ mod crash;
 mod definition_updates;
 mod deleted_tracker;
 mod deletion_order;
+mod depth;
 mod deputy;
 mod drift;
 mod duplicate_records;

@@ -13,6 +13,7 @@ use crate::charts::download::Rules;
 use crate::egress::Egress;
 use crate::egress::policy::{Networks, parse};
 
+use super::depth::moments;
 use super::server::Death;
 use super::{NAMESPACE, Process, World, application};
 
@@ -127,7 +128,7 @@ async fn one_message_says_that_it_failed_and_one_that_it_recovered() {
 
 #[tokio::test]
 async fn no_death_makes_two_messages_of_one() {
-    for death in 1.. {
+    for death in moments() {
         let mut deaths = 0;
         for kind in [Death::Before(death), Death::After(death)] {
             let (url, heard) = receiver();

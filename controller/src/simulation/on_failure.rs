@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::depth::moments;
 use super::server::Death;
 use super::{NAMESPACE, Process, World, application, maps};
 
@@ -66,7 +67,7 @@ async fn the_last_spec_is_back_once() {
 
 #[tokio::test]
 async fn the_process_may_die_at_any_write() {
-    for death in 1.. {
+    for death in moments() {
         let mut deaths = 0;
         for kind in [Death::Before(death), Death::After(death)] {
             let (world, mut process) = failing("rollback", |_| {}).await;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::queue::Next;
 
+use super::depth::{moments, stride};
 use super::server::Death;
 use super::{NAMESPACE, Process, World};
 
@@ -94,7 +95,7 @@ async fn die(shapes: &[Shape], policies: &Value) -> usize {
     fresh.settle(&mut fresh.start(), "a").await;
     let wanted = picture(&fresh);
     let mut points = 0;
-    for at in 1.. {
+    for at in moments() {
         let mut died = false;
         for after in [false, true] {
             let world = world();
@@ -120,7 +121,7 @@ async fn die(shapes: &[Shape], policies: &Value) -> usize {
             assert_eq!(picture(&world), wanted, "at {at}, after it: {after}");
             let trackers = world.server.state.lock().all("resourcetrackers").len();
             assert!(trackers <= 2, "{trackers} trackers are left");
-            points += 1;
+            points += stride();
         }
         if !died {
             return points;
