@@ -40,9 +40,10 @@ impl Machine<'_> {
         let Src::Expr(e) = conj.src else { return Ok(()) };
         // `and([a, b])` is `a & b`, and `or([a, b])` is `a | b`: the elements become conjuncts or
         // alternatives, and unify with whatever else is said of the vertex.
-        let call = &self.ir.calls[id.idx()];
-        if let (Callee::Core(core @ (Core::And | Core::Or)), [arg]) =
-            (call.callee, call.args.as_slice())
+        let ir = self.ir;
+        let call = &ir.calls[id.idx()];
+        let callee = self.callee(call.callee, e, conj.env)?;
+        if let (Callee::Core(core @ (Core::And | Core::Or)), [arg]) = (callee, call.args.as_slice())
         {
             let list = self.concrete_list(*arg, conj.env, core.name())?;
             let elems = self.list_elems(list)?;
@@ -60,7 +61,7 @@ impl Machine<'_> {
             }
             return Ok(());
         }
-        if let (Callee::Core(Core::Close), [arg]) = (call.callee, call.args.as_slice()) {
+        if let (Callee::Core(Core::Close), [arg]) = (callee, call.args.as_slice()) {
             // What leads back to the call adds nothing to it.
             match self.check_closable(*arg, conj.env) {
                 Err(e) if self.class(e) == Class::StructuralCycle => {}
@@ -70,7 +71,7 @@ impl Machine<'_> {
             self.process(v, conj, false);
             return Ok(());
         }
-        let val = self.call(id, e, conj.env)?;
+        let val = self.call_of(callee, &call.args, e, conj.env)?;
         self.unify_val(v, val, conj);
         Ok(())
     }
@@ -140,53 +141,62 @@ impl Machine<'_> {
     pub(crate) fn call(&mut self, id: CallId, e: ExprId, env: EnvId) -> Res<Val> {
         let ir = self.ir;
         let call = &ir.calls[id.idx()];
-        match call.callee {
-            Callee::Core(core) => self.core_call(core, &call.args, e, env),
-            Callee::Std(id) => self.std_call(id, &call.args, e, env),
+        let callee = self.callee(call.callee, e, env)?;
+        self.call_of(callee, &call.args, e, env)
+    }
+
+    /// The same of a function that is known.
+    fn call_of(&mut self, callee: Callee, args: &[ExprId], e: ExprId, env: EnvId) -> Res<Val> {
+        match callee {
+            Callee::Core(core) => self.core_call(core, args, e, env),
+            Callee::Std(id) => self.std_call(id, args, e, env),
             Callee::Expr(f) => {
-                let mut val = match self.value(f, env) {
-                    // Nothing that is yet to be known becomes a function.
-                    Err(err) if self.is_incomplete(err) || self.is_bottom(err) => {
-                        let text =
-                            format!("cannot call non-function {} (type _|_)", self.ir.text(f));
-                        return Err(self.text_err(Class::Eval, text, e));
-                    }
-                    val => val?,
-                };
-                if let Val::Node(w) = val
-                    && self.default_of(w).is_some()
-                {
-                    val = self.make_concrete(val, f, "function")?;
-                }
-                // A field that nothing but a function was given to.
-                if let Val::Node(w) = val {
-                    let w = self.deref(w);
-                    if let [function @ Val::Validator(_)] = self.v(w).checks.as_slice() {
-                        val = function.clone();
-                    }
-                }
-                // Functions are values: `f: strings.ToUpper, x: f("a")`.
-                match &val {
-                    Val::CoreFunc(core) => return self.core_call(*core, &call.args, e, env),
-                    Val::Validator(x) if matches!(self.ir.expr(x.expr), Expr::Call(_)) => {
-                        let text =
-                            format!("cannot call previously called validator {}", self.ir.text(f));
-                        return Err(self.text_err(Class::Eval, text, e));
-                    }
-                    Val::Validator(x) if x.args.is_empty() => match x.func {
-                        Func::Core(core) => return self.core_call(core, &call.args, e, env),
-                        Func::Std(id) => return self.std_call(id, &call.args, e, env),
-                    },
-                    _ => {}
-                }
-                let text = format!(
-                    "cannot call non-function {} (type {})",
-                    self.ir.text(f),
-                    self.val_kind(&val)
-                );
+                let text = format!("cannot call non-function {}", self.ir.text(f));
                 Err(self.text_err(Class::Eval, text, e))
             }
         }
+    }
+
+    /// The function that is called: functions are values, as in `f: strings.ToUpper, x: f("a")`.
+    fn callee(&mut self, callee: Callee, e: ExprId, env: EnvId) -> Res<Callee> {
+        let Callee::Expr(f) = callee else { return Ok(callee) };
+        let mut val = match self.value(f, env) {
+            // Nothing that is yet to be known becomes a function.
+            Err(err) if self.is_incomplete(err) || self.is_bottom(err) => {
+                let text = format!("cannot call non-function {} (type _|_)", self.ir.text(f));
+                return Err(self.text_err(Class::Eval, text, e));
+            }
+            val => val?,
+        };
+        if let Val::Node(w) = val
+            && self.default_of(w).is_some()
+        {
+            val = self.make_concrete(val, f, "function")?;
+        }
+        // A field that nothing but a function was given to.
+        if let Val::Node(w) = val {
+            let w = self.deref(w);
+            if let [function @ Val::Validator(_)] = self.v(w).checks.as_slice() {
+                val = function.clone();
+            }
+        }
+        match &val {
+            Val::CoreFunc(core) => return Ok(Callee::Core(*core)),
+            Val::Validator(x) if matches!(self.ir.expr(x.expr), Expr::Call(_)) => {
+                let text = format!("cannot call previously called validator {}", self.ir.text(f));
+                return Err(self.text_err(Class::Eval, text, e));
+            }
+            Val::Validator(x) if x.args.is_empty() => {
+                return Ok(match x.func {
+                    Func::Core(core) => Callee::Core(core),
+                    Func::Std(id) => Callee::Std(id),
+                });
+            }
+            _ => {}
+        }
+        let text =
+            format!("cannot call non-function {} (type {})", self.ir.text(f), self.val_kind(&val));
+        Err(self.text_err(Class::Eval, text, e))
     }
 
     /// Whether a call has as many arguments as its function has parameters.
