@@ -61,6 +61,9 @@ impl Machine<'_> {
             }
         }
         let mut w = self.base(at, env)?;
+        if !steps.is_empty() {
+            w = self.named_by_let(w);
+        }
         let mut base = at;
         for (step, at) in steps.into_iter().rev() {
             self.step()?;
@@ -72,6 +75,21 @@ impl Machine<'_> {
             base = at;
         }
         Ok(w)
+    }
+
+    /// What a let is selected from that is nothing but the name of a struct around it: in `a: {b: 1, let
+    /// X = a, c: X.b}` the let as a value would contain itself, but `X.b` is `a.b`.
+    fn named_by_let(&mut self, w: Vid) -> Vid {
+        if !self.v(w).label.is_let() {
+            return w;
+        }
+        self.expand(w);
+        let vertex = self.v(w);
+        let cyclic = vertex.extra.as_ref().map(|x| x.cyclic.as_slice()).unwrap_or_default();
+        match (vertex.conjs.as_slice(), cyclic) {
+            ([_], &[(_, target)]) if !vertex.noncyclic => target,
+            _ => w,
+        }
     }
 
     /// The vertex that a chain of selections begins with.

@@ -143,3 +143,20 @@ fn a_guard_that_tests_a_struct_adds_no_fields_to_it() {
         ("x: {if b != _|_ {c: 1}, b: {d: 1}}", r#"{"x":{"b":{"d":1},"c":1}}"#),
     ]);
 }
+
+#[test]
+fn a_let_that_names_a_struct_around_it_can_be_selected_from() {
+    table(&[
+        ("a: {b: 1, let X = a, c: X.b}", r#"{"a":{"b":1,"c":1}}"#),
+        ("a: {b: 1, let X = a, c: X[\"b\"]}", r#"{"a":{"b":1,"c":1}}"#),
+        ("a: {b: 1, d: {let X = a, c: X.b}}", r#"{"a":{"b":1,"d":{"c":1}}}"#),
+        ("a: {b: {d: 1}, let X = a, c: X.b.d + 1}", r#"{"a":{"b":{"d":1},"c":2}}"#),
+        ("a: {b: {d: 1}, let X = a, let Y = X.b, c: Y.d}", r#"{"a":{"b":{"d":1},"c":1}}"#),
+        ("a: {b: 1, let X = a, if X.b == 1 {c: 2}}", r#"{"a":{"b":1,"c":2}}"#),
+        ("a: {b: 1, let X = a, if X.c == _|_ {d: 2}}", r#"{"a":{"b":1,"d":2}}"#),
+        ("#A: A={b: int, let X = A, c: X.b}\nx: #A & {b: 1}", r#"{"x":{"b":1,"c":1}}"#),
+        ("#A: {b: 1 | 2, let X = #A, c: X.b}\nx: #A & {b: 1}", "incomplete"),
+        ("a: {b: 1, let X = a, c: X.z}", "incomplete"),
+        ("a: {b: 1, let X = a, c: X}", "structural cycle"),
+    ]);
+}
