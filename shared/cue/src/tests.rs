@@ -82,7 +82,7 @@ fn closedness() {
     check("#A: {a?: int}, x: {#A, b: 1}, y: x & {c: 1}", expect!["eval: y.c: field not allowed"]);
     check("#A: {a: int, ...}, x: #A & {a: 1, b: 1}", expect![[r#"{"x":{"a":1,"b":1}}"#]]);
     check("x: close({a: 1}) & {b: 1}", expect!["eval: x.b: field not allowed"]);
-    check("p: *{a: 1} | close({l: [...]}), p: {l: [1]}", expect![[r#"{"p":{"a":1,"l":[1]}}"#]]);
+    check("p: *{a: 1} | close({l: [...]}), p: {l: [1]}", expect![[r#"{"p":{"l":[1],"a":1}}"#]]);
 }
 
 #[test]

@@ -124,6 +124,7 @@ impl Compiler<'_> {
                 }
                 DeclKind::Comprehension(comp) => {
                     let comp = self.comprehension(file, comp);
+                    self.leave_kind_open(comp);
                     tmpl.more().comps.push(comp);
                 }
                 DeclKind::Ellipsis(of) => {
@@ -226,6 +227,22 @@ impl Compiler<'_> {
         let value = self.expr(file, value);
         self.path.pop();
         value
+    }
+
+    /// A comprehension that adds nothing but definitions and hidden fields to a literal leaves open whether
+    /// that is a struct: these may stand beside any value, as in `{1, if x {#A: 2}}`.
+    fn leave_kind_open(&mut self, comp: CompId) {
+        let body = self.ir.comps.get(comp.idx()).map(|comp| self.ir.expr(comp.body_expr));
+        let Some(Expr::Struct(id)) = body else { return };
+        let Some(tmpl) = self.ir.structs.get_mut(id.idx()) else { return };
+        let no_value = |f: &FieldDecl| f.label.is_def() || f.label.is_hidden();
+        if tmpl.more.is_none()
+            && !tmpl.open
+            && tmpl.fields.iter().any(no_value)
+            && tmpl.fields.iter().all(|f| no_value(f) || f.label.is_let())
+        {
+            tmpl.surely_struct = false;
+        }
     }
 
     pub(super) fn comprehension(&mut self, file: &File, id: ast::ComprehensionId) -> CompId {

@@ -206,9 +206,9 @@ impl Machine<'_> {
     pub(crate) fn is_closed(&self, v: Vid) -> bool {
         self.v(v).extra.as_ref().is_some_and(|x| {
             x.reqs.iter().filter(|r| self.closes(v, **r)).any(|r| {
-                !x.opens
-                    .iter()
-                    .any(|o| if r.id.is_none() { o.is_none() } else { self.is_evidence(*o, r.id) })
+                // A definition is as open as anything that it is put together of: what is embedded
+                // and closes has a requirement of its own.
+                !x.opens.iter().any(|o| r.id.is_none() || self.is_evidence(*o, r.id))
             })
         })
     }

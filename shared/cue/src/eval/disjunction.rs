@@ -24,9 +24,10 @@
 //! three candidates after the first disjunction has been decided, not four.
 
 use super::data::{
-    Alt, Conj, EnvId, ErrId, Forward, Func, Mode, Msg, Occurrence, Phase, Res, Src, Task,
+    Alt, Conj, EnvId, ErrId, Forward, Func, Mark, Mode, Msg, Occurrence, Phase, Res, Src,
     TaskState, Val, Validator, Vid,
 };
+use super::marks::{Modes, join_nested};
 use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Expr, ExprId};
@@ -36,9 +37,6 @@ use smallvec::{SmallVec, smallvec};
 
 /// Alternatives with their default marks.
 type Scalars = SmallVec<[(Val, Mode); 4]>;
-
-/// The marks of the alternatives a candidate is made of, by disjunction.
-type Modes = Vec<((Src, u16), Mode)>;
 
 /// Marks are relative: where no alternative is marked, none is a default and none is excluded from
 /// the default.
@@ -670,24 +668,6 @@ impl Machine<'_> {
         })
     }
 
-    /// Whether a task belongs to one of the chosen alternatives, itself or through references.
-    fn is_of_choice(&self, task: &Task, choices: &[((Src, u16), u32)]) -> bool {
-        let Src::Expr(x) = task.conj.src else { return false };
-        choices.iter().any(|&((src, _), i)| {
-            let Src::Expr(disj) = src else { return false };
-            let Expr::Disj(id) = self.ir.expr(disj) else { return false };
-            let Some(alt) = self.ir.disjs[id.idx()].get(i as usize) else { return false };
-            let mut at = task.conj.refs;
-            let mut within = self.ir.within(x, alt.expr);
-            while !within && !at.is_none() {
-                let reference = self.s.refs[at.idx()];
-                within = self.ir.within(reference.expr, alt.expr);
-                at = reference.next;
-            }
-            within
-        })
-    }
-
     /// A vertex like `v` for which these alternatives are chosen. Conjuncts and injected data are
     /// copied, everything else is computed again.
     fn candidate(&mut self, v: Vid, choices: &[((Src, u16), u32)]) -> Vid {
@@ -719,12 +699,18 @@ impl Machine<'_> {
     }
 
     /// What becomes of the vertex: an error if nothing survived, the one survivor, or alternatives.
-    fn settle_survivors(&mut self, v: Vid, survivors: Vec<(Vid, Mode, Modes)>, causes: Vec<ErrId>) {
+    fn settle_survivors(
+        &mut self,
+        v: Vid,
+        mut survivors: Vec<(Vid, Mode, Modes)>,
+        causes: Vec<ErrId>,
+    ) {
+        join_nested(&mut survivors);
         let mut kept: Vec<(Vid, Mode)> = Vec::new();
         // A disjunction of which no default survives is one without marks.
         let mut marked: Vec<(Src, u16)> = Vec::new();
         for (_, _, modes) in &survivors {
-            for (key, mode) in modes {
+            for Mark { key, mode, .. } in modes {
                 // A default that is `_|_` as written stays one.
                 let bottom = match key.0 {
                     Src::Expr(e) => match self.ir.expr(e) {
@@ -744,8 +730,8 @@ impl Machine<'_> {
         'next: for (c, mode, modes) in survivors {
             let mode = modes
                 .iter()
-                .filter(|(key, _)| marked.contains(key))
-                .fold(mode, |m, (_, mode)| m.max(*mode));
+                .filter(|mark| marked.contains(&mark.key))
+                .fold(mode, |m, mark| m.max(mark.mode));
             for (old, m) in &mut kept {
                 if self.same_alternative(*old, c) {
                     if mode == Mode::Default {

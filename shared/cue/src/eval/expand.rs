@@ -26,7 +26,7 @@
 
 use super::data::{
     ArcKind, CYCLE_FLAGS, CYCLIC, CloseId, Conj, Data, Deep, EMBED, ErrId, Forward, INLINE, LATE,
-    Msg, Occurrence, Phase, Req, Src, Task, TaskKind, TaskState, Val, Vid,
+    Mark, Msg, Occurrence, Phase, Req, Src, Task, TaskKind, TaskState, Val, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -210,7 +210,10 @@ impl Machine<'_> {
             }
         }
         // Vertices expand within each other, so those of this one are the last.
-        while let Some((_, conj)) = self.s.late.pop_if(|(of, _)| *of == v) {
+        while self.s.late.last().is_some_and(|(of, _)| *of == v)
+            && let Some(first) = self.s.late.iter().position(|(of, _)| *of == v)
+        {
+            let (_, conj) = self.s.late.remove(first);
             self.process(v, Conj { flags: conj.flags | LATE, ..conj }, false);
         }
         // Something else may have given the vertex structure by now.
@@ -661,12 +664,32 @@ impl Machine<'_> {
             Some(i) => {
                 let (alt, mode) = self.alternative(&occurrence, i as usize);
                 if !again {
-                    self.extra(v).modes.push((key, mode));
+                    let within = self.choice_around(v, conj, key);
+                    self.extra(v).modes.push(Mark { key, mode, within });
                 }
-                self.process(v, alt, false);
+                // The fields of alternatives come after those that there are in any case.
+                if self.v(v).phase == Phase::Expanding
+                    && alt.flags & LATE == 0
+                    && self.may_have_fields(alt)
+                {
+                    self.s.late.push((v, alt));
+                } else {
+                    self.process(v, alt, false);
+                }
             }
             None if again => {}
             None => self.extra(v).disjs.push(occurrence),
+        }
+    }
+
+    /// Whether an alternative is a struct literal or refers to something that may be one.
+    fn may_have_fields(&self, alt: Conj) -> bool {
+        match alt.src {
+            Src::Expr(e) => matches!(
+                self.ir.expr(e),
+                Expr::Struct(_) | Expr::AliasScope(_) | Expr::Ref { .. } | Expr::Sel(..)
+            ),
+            _ => false,
         }
     }
 

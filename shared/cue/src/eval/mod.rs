@@ -45,6 +45,7 @@ mod follow;
 mod input;
 mod list;
 mod list_call;
+mod marks;
 mod order;
 mod reference;
 mod scalar;

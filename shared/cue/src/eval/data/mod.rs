@@ -14,6 +14,6 @@ pub(crate) use err::{Err, Msg};
 pub(crate) use id::{CloseId, DataId, EnvId, ErrId, RefsId, Res, Vid};
 pub(crate) use val::{Func, Val, Validator};
 pub(crate) use vertex::{
-    Alt, ArcKind, Deep, Extra, Forward, Labels, ListRest, Mode, Occurrence, Pattern, Phase, Task,
-    TaskKind, TaskState, Vertex,
+    Alt, ArcKind, Deep, Extra, Forward, Labels, ListRest, Mark, Mode, Occurrence, Pattern, Phase,
+    Task, TaskKind, TaskState, Vertex,
 };

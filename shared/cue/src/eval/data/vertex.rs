@@ -61,6 +61,15 @@ pub(crate) enum Mode {
     Not,
 }
 
+/// The mark of an alternative that was chosen, by disjunction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub(crate) key: (Src, u16),
+    pub(crate) mode: Mode,
+    /// The disjunction of which a chosen alternative brought this one.
+    pub(crate) within: Option<(Src, u16)>,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Alt {
     pub(crate) val: Val,
@@ -143,8 +152,8 @@ pub(crate) struct Extra {
     /// Candidate being evaluated in this vertex's place.
     pub(crate) active: Option<Vid>,
     pub(crate) index: Option<FxHashMap<Label, u32>>,
-    /// Default marks of the choices made, by disjunction.
-    pub(crate) modes: Vec<((Src, u16), Mode)>,
+    /// Default marks of the choices made.
+    pub(crate) modes: Vec<Mark>,
     pub(crate) child_error: Option<ErrId>,
     pub(crate) child_incomplete: Option<ErrId>,
     /// Data to be put at paths below.

@@ -1,0 +1,56 @@
+//! Rules about composition: definitions next to scalars, open definitions, the fields and marks of alternatives.
+
+use super::table;
+
+#[test]
+fn a_guard_may_add_definitions_to_a_scalar() {
+    table(&[
+        ("b: {1, if true {#C: 1}}", r#"{"b":1}"#),
+        ("b: {1, if true {#C: 1}} & int", r#"{"b":1}"#),
+        ("b: {1, for x in [1] {_h: x}}", r#"{"b":1}"#),
+        ("b: {\"x\", if true {let a = 1, #q: a}}", r#"{"b":"x"}"#),
+        ("b: {1, if true {if true {#C: 1}}}", r#"{"b":1}"#),
+        ("b: {[1], if true {#C: 1}}", r#"{"b":[1]}"#),
+        ("b: {1, if true {#C: 2}}\nc: b.#C", r#"{"b":1,"c":2}"#),
+        ("b: {if true {#C: 2}}\nc: b.#C", r#"{"b":{},"c":2}"#),
+        ("b: {1, if true {{#C: 1}}}", "eval"),
+        ("b: {1, if true {}}", "eval"),
+        ("b: {1, if true {a: 1}}", "eval"),
+        ("b: {1, {#C: 1}}", "eval"),
+    ]);
+}
+
+#[test]
+fn a_definition_is_as_open_as_what_it_is_put_together_of() {
+    table(&[
+        ("{}\n#A: {...}\nw: #A.q", "incomplete"),
+        ("#B: {...}\n#A: {#B}\nw: #A.q", "incomplete"),
+        ("#B: {a: 1}\n#A: {#B, ...}\nw: #A.q", "incomplete"),
+        ("#B: {a: int, ...}\n#A: #B & {a: 1}\nw: #A.q", "incomplete"),
+        ("#B: {a: int}\n#A: {#B}\nw: #A.q", "eval"),
+        ("#A: {a: 1}\nw: #A.q", "eval"),
+    ]);
+}
+
+#[test]
+fn the_fields_of_alternatives_come_after_the_others() {
+    let order = |d: &str| format!("_d: {d}\no: [for k, v in _d {{k}}]");
+    table(&[
+        (&order("{f: 1} | 1\n_d: {y: 7}"), r#"{"o":["y","f"]}"#),
+        (&order("*{f: 1} | {z: 1}\n_d: {y: 7}"), r#"{"o":["y","f"]}"#),
+        (&order("*{f: 1} | {z: 1}\n_d: {y: 7, f: 1}"), r#"{"o":["y","f"]}"#),
+        (&order("{a: 1} & {b: 1}"), r#"{"o":["a","b"]}"#),
+    ]);
+}
+
+#[test]
+fn a_default_within_an_alternative_that_is_none_is_no_default() {
+    table(&[
+        ("f: >=1 & ((_ | *1) | *-1)", "incomplete"),
+        ("f: (*1 | _) | *(1 & 3)", "incomplete"),
+        ("a: (3 | *{}) | *1 | {a: 1}\na: {z: 0}", "incomplete"),
+        ("a: *(*{x: 1} | {x: 2}) | {x: 3}", r#"{"a":{"x":1}}"#),
+        ("a: (*{x: 1} | {x: 2}) | {x: 3}", r#"{"a":{"x":1}}"#),
+        ("#X: *{x: 1} | {x: 2}\na: #X | *{y: 1}\na: x: int", "incomplete"),
+    ]);
+}
