@@ -402,7 +402,7 @@ fn follow<'a>(root: &'a Json, node: &'a Json) -> Option<&'a Json> {
 }
 
 /// The node at a path such as `a."b-c".#D._h(:pkg).0`.
-fn lookup<'a>(root: &'a Json, path: &str, links: usize) -> Option<&'a Json> {
+pub(crate) fn lookup<'a>(root: &'a Json, path: &str, links: usize) -> Option<&'a Json> {
     let mut node = root;
     for label in split(path) {
         let arc = arcs(node).find(|(name, ..)| *name == label).map(|(.., node)| node);
@@ -425,7 +425,7 @@ fn lookup<'a>(root: &'a Json, path: &str, links: usize) -> Option<&'a Json> {
     Some(node)
 }
 
-fn split(path: &str) -> Vec<String> {
+pub(crate) fn split(path: &str) -> Vec<String> {
     let mut labels = Vec::new();
     let mut rest = path;
     while !rest.is_empty() {
