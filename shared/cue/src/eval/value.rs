@@ -329,6 +329,10 @@ impl Machine<'_> {
             if self.encloses_test(w) {
                 return Err(self.err_at(Class::Cycle, Msg::Enclosing(e), Vid::NONE, &[e]));
             }
+            // Where an expression that stands for itself asks for a struct around it, that is not there yet.
+            if self.is_in_expression(self.s.at) && self.is_ancestor(w, self.s.at) {
+                return Ok(false);
+            }
             let vertex = self.v(w);
             let open = vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty());
             if vertex.arc == ArcKind::Required && !open && self.tests_required(e, env) {
@@ -366,14 +370,18 @@ impl Machine<'_> {
     fn encloses_test(&mut self, w: Vid) -> bool {
         let at = self.s.at;
         // What is built inside of an expression is no part of the struct yet.
-        let inline = |v: &super::data::Vertex| v.label == Label::NONE && !v.parent.is_none();
-        if at.is_none() || inline(self.v(at)) {
+        if at.is_none() || self.is_in_expression(at) {
             return false;
         }
         let vertex = self.v(w);
         let scalar = vertex.atom.is_atom() || !vertex.kind.intersects(Kind::STRUCT | Kind::LIST);
         !scalar
             && (w == at && self.adds_fields(at) || self.is_ancestor(w, at) || self.is_added_to(w))
+    }
+
+    /// Whether a vertex is a struct or list that an expression is made of.
+    fn is_in_expression(&self, at: Vid) -> bool {
+        !at.is_none() && self.v(at).label == Label::NONE && !self.v(at).parent.is_none()
     }
 
     /// Whether a test is about a required field that nobody has given and that may be anything, or is a

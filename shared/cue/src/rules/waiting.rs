@@ -160,3 +160,17 @@ fn a_let_that_names_a_struct_around_it_can_be_selected_from() {
         ("a: {b: 1, let X = a, c: X}", "structural cycle"),
     ]);
 }
+
+#[test]
+fn a_struct_is_not_there_for_a_list_or_struct_that_an_expression_in_it_selects_from() {
+    table(&[
+        ("x: {a: 1, b: [if x != _|_ {1}, 2][0]}", r#"{"x":{"a":1,"b":2}}"#),
+        ("x: {a: 1, b: [if x == _|_ {1}, 2][0]}", r#"{"x":{"a":1,"b":1}}"#),
+        ("x: {a: 1, b: \"\\([if x != _|_ {1}, 2][0])\"}", r#"{"x":{"a":1,"b":"2"}}"#),
+        ("x: X={a: 1, b: c: [if X != _|_ {1}, 2][0]}", r#"{"x":{"a":1,"b":{"c":2}}}"#),
+        ("x: {a: 1, b: [if x.a != _|_ {1}, 2][0]}", r#"{"x":{"a":1,"b":1}}"#),
+        ("x: {a: 1, b: {if x != _|_ {c: 1}, d: 1}.c}", "incomplete"),
+        ("#B: X={y: [if X != _|_ {X}][0]}", "eval"),
+        ("x: {a: 1}, b: [if x != _|_ {1}, 2][0]", r#"{"x":{"a":1},"b":1}"#),
+    ]);
+}
