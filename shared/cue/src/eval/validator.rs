@@ -329,8 +329,11 @@ impl Machine<'_> {
     fn match_n(&mut self, x: &Validator, val: &Val) -> Res<Option<String>> {
         let [Val::Node(count), Val::Node(list)] = x.args.as_slice() else { return Ok(None) };
         self.check_argument(*count)?;
+        self.check_kind(*count, Kind::INT, 2, "int", x.expr)?;
+        self.check_kind(*list, Kind::LIST, 3, "list", x.expr)?;
         let asked = &self.asked(x, val)?;
-        let elems = self.list_elems(*list)?;
+        let schemas = self.chosen(*list);
+        let elems = self.list_elems(schemas)?;
         let (mut n, mut possible) = (0, 0);
         // A schema that contains itself is an error only where this validator is already at work.
         let mut endless = None;
@@ -347,7 +350,9 @@ impl Machine<'_> {
                 n += 1;
             }
         }
-        if self.fits(&Val::Int(n), *count)? {
+        // What is not known to be a list has no schemas, and no number of them is right.
+        let is_list = self.v(schemas).is_list;
+        if is_list && self.fits(&Val::Int(n), *count)? {
             return Ok(None);
         }
         // With some of those that are possible the number may become right.
@@ -383,6 +388,18 @@ impl Machine<'_> {
             Some(e) => Err(e),
             None => Ok(()),
         }
+    }
+
+    /// What can never be an argument is an error, however many schemas match. The reference counts the value
+    /// that is judged as the first.
+    fn check_kind(&mut self, arg: Vid, want: Kind, i: usize, name: &str, at: ExprId) -> Res<()> {
+        self.settle(arg);
+        let arg = self.chosen(arg);
+        if !self.never(&Val::Node(arg), want) {
+            return Ok(());
+        }
+        let val = self.node_val(arg)?;
+        Err(self.arg_error("matchN", &val, i, name, at))
     }
 
     /// `matchIf(cond, then, else)`: which schema applies depends on whether `cond` matches.

@@ -21,3 +21,22 @@ fn functions_of_conjuncts_can_be_called_by_another_name() {
         ("#f: close\na: b: #f(a)", "structural cycle"),
     ]);
 }
+
+#[test]
+fn what_is_no_list_of_schemas_matches_nothing() {
+    table(&[
+        ("x: matchN(0, 1) & 5", "eval"),
+        ("x: matchN(0, {a: 1}) & {b: 1}", "eval"),
+        ("x: matchN(0, null) & 5", "eval"),
+        ("#L: string\nx: matchN(0, #L) & 5", "eval"),
+        ("#L: _\nx: matchN(0, #L) & 5", "eval"),
+        ("#L: [1] | 2\nx: matchN(0, #L) & 5", "eval"),
+        ("#L: *[1] | 2\nx: matchN(0, #L) & 5", r#"{"x":5}"#),
+        ("#L: *[5] | 2\nx: matchN(1, #L) & 5", r#"{"x":5}"#),
+        ("#L: [...int]\nx: matchN(0, #L) & 5", r#"{"x":5}"#),
+        ("x: matchN(0, [for i in [1, 2] {i}]) & 5", r#"{"x":5}"#),
+        ("x: matchN(1.0, [5]) & 5", "eval"),
+        ("x: matchN(number, [1]) & 5", r#"{"x":5}"#),
+        ("x: matchN(0, 1)", "incomplete"),
+    ]);
+}
