@@ -1,4 +1,4 @@
-//! What a schema owes to the way its parameters are written, not to what they mean.
+//! Parts of a schema that depend on how its parameters are written, not on their meaning.
 //!
 //! The schema is stored, and what is stored has to be the reference's. Its generator
 //! (`encoding/openapi` of the CUE library) lists the alternatives of a field twice, the second
