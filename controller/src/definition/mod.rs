@@ -13,7 +13,7 @@ mod workload;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use vela_api::names::{self, annotation, condition as types, label};
-use vela_api::{Condition, DefinitionRevision, condition};
+use vela_api::{Condition, DefinitionRevision, annotation_of, condition};
 use vela_apply::plan::PatchKind;
 use vela_cluster::{ApiError, Identity, Key, ObjectClient, Target};
 
@@ -101,21 +101,12 @@ fn seen<T: Kind>(definition: &T) -> u64 {
 }
 
 fn is_ours<T: Kind>(ctx: &Context, definition: &T) -> bool {
-    let required = annotation_of(definition, annotation::CONTROLLER_VERSION_REQUIRE);
+    let required = annotation_of(definition.metadata(), annotation::CONTROLLER_VERSION_REQUIRE);
     if required.is_empty() {
         !ctx.settings.ignore_definitions_without_version
     } else {
         required == ctx.settings.version
     }
-}
-
-fn annotation_of<'d, T: Kind>(definition: &'d T, key: &str) -> &'d str {
-    definition
-        .metadata()
-        .annotations
-        .as_ref()
-        .and_then(|map| map.get(key))
-        .map_or("", String::as_str)
 }
 
 fn about<T: Kind>(definition: &T) -> About {

@@ -1,15 +1,15 @@
-//! DefinitionRevisions: whether one is needed, under which name, and which old ones go.
+//! DefinitionRevisions: whether a new one is needed, its name, and which old ones are deleted.
 
 use std::sync::Arc;
 
 use vela_api::names::annotation;
 use vela_api::reference::Revision;
-use vela_api::{DefinitionRevision, ObjectMeta, OwnerReference};
+use vela_api::{DefinitionRevision, ObjectMeta, OwnerReference, annotation_of};
 use vela_cluster::{ApiError, Identity, Key, Target};
 
 use crate::context::Context;
 
-use super::{Kind, annotation_of, users, wake};
+use super::{Kind, users, wake};
 
 /// The revision of a definition as it is now.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub(super) async fn ensure<T: Kind>(ctx: &Context, definition: &T) -> Result<Fou
     let latest = definition.status().latest_revision.clone().unwrap_or_default();
     let explicit = match (
         definition.explicit_version(),
-        annotation_of(definition, annotation::DEFINITION_REVISION_NAME),
+        annotation_of(definition.metadata(), annotation::DEFINITION_REVISION_NAME),
     ) {
         ("", "") => None,
         ("", fixed) => Some(fixed.to_owned()),

@@ -49,8 +49,7 @@ pub(super) fn name(lease: &Lease) -> &str {
 }
 
 pub(super) fn annotation_of<'l>(lease: &'l Lease, key: &str) -> &'l str {
-    let all = lease.metadata.annotations.as_ref();
-    all.and_then(|all| all.get(key)).map(String::as_str).unwrap_or_default()
+    vela_api::annotation_of(&lease.metadata, key)
 }
 
 /// Identifies one life of a Lease: another member, or the same one seized once more.

@@ -194,6 +194,7 @@ impl<'a> Trace<'a> {
         name: String,
         (start, end): (SystemTime, SystemTime),
         (status, attributes): (Status, Vec<KeyValue>),
+        event: Option<Event>,
     ) {
         if self.spans.len() >= MAX_SPANS {
             self.dropped += 1;
@@ -201,6 +202,8 @@ impl<'a> Trace<'a> {
         }
         let context =
             SpanContext::new(self.id, id, TraceFlags::SAMPLED, false, TraceState::default());
+        let mut events = SpanEvents::default();
+        events.events.extend(event);
         self.spans.push(SpanData {
             span_context: context,
             parent_span_id: parent,
@@ -211,7 +214,7 @@ impl<'a> Trace<'a> {
             end_time: self.within(end).max(self.within(start)),
             attributes,
             dropped_attributes_count: 0,
-            events: SpanEvents::default(),
+            events,
             links: SpanLinks::default(),
             status,
             instrumentation_scope: self.scope.clone(),
@@ -242,7 +245,14 @@ impl<'a> Trace<'a> {
         ];
         let caller = parent.map_or(SpanId::INVALID, SpanContext::span_id);
         let times = (self.start, self.end);
-        self.add(id, caller, format!("rollout {namespace}/{name}"), times, (state, attributes));
+        self.add(
+            id,
+            caller,
+            format!("rollout {namespace}/{name}"),
+            times,
+            (state, attributes),
+            None,
+        );
         if let Some(root) = self.spans.first_mut() {
             root.parent_span_is_remote = parent.is_some();
         }
@@ -280,22 +290,19 @@ impl<'a> Trace<'a> {
         if !step.reason.is_empty() {
             attributes.push(KeyValue::new("vela.step.reason", text(&step.reason)));
         }
+        let event = (!step.message.is_empty()).then(|| {
+            let why = KeyValue::new("message", text(&step.message));
+            let name = if step.reason.is_empty() { text(&step.phase) } else { text(&step.reason) };
+            Event::new(name, self.within(end), vec![why], 0)
+        });
         self.add(
             id,
             parent,
             format!("step {}", text(&step.name)),
             (start, end),
             (state, attributes),
+            event,
         );
-        let at = self.within(end);
-        if !step.message.is_empty()
-            && let Some(span) =
-                self.spans.last_mut().filter(|span| span.span_context.span_id() == id)
-        {
-            let why = KeyValue::new("message", text(&step.message));
-            let name = if step.reason.is_empty() { text(&step.phase) } else { text(&step.reason) };
-            span.events.events.push(Event::new(name, at, vec![why], 0));
-        }
         if step.type_ == APPLY_COMPONENT {
             applies.insert(&step.name, (id, self.within(start)));
         }
@@ -325,7 +332,7 @@ impl<'a> Trace<'a> {
             KeyValue::new("vela.healthy", service.healthy),
         ];
         let name = format!("component {}", text(&service.name));
-        self.add(id, parent, name, (start, end), (state, attributes));
+        self.add(id, parent, name, (start, end), (state, attributes), None);
         components.insert((&service.name, &service.cluster), (id, start, end));
     }
 
@@ -355,6 +362,7 @@ impl<'a> Trace<'a> {
             format!("{} {}", text(kind), text(name)),
             (start, end),
             (Status::Unset, attributes),
+            None,
         );
     }
 

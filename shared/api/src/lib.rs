@@ -56,6 +56,7 @@ pub use definition::{
 pub use definition_kind::DefinitionKind;
 pub use drift::Drift;
 pub use keys::KeyPatterns;
+pub use metadata::annotation_of;
 pub use on_failure::OnFailure;
 pub use package::Package;
 pub use policy::Policy;

@@ -6,6 +6,12 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{ObjectMeta, OwnerReference, Time};
 
+/// One annotation, `""` if absent.
+#[must_use]
+pub fn annotation_of<'m>(metadata: &'m ObjectMeta, key: &str) -> &'m str {
+    metadata.annotations.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str)
+}
+
 /// Metadata without managed fields: they are passed over, not read.
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     Metadata::deserialize(deserializer)

@@ -1,4 +1,4 @@
-//! What the stamp of an object vouches for: everything in it that decides what an Application deploys that uses it.
+//! The sealed content of an object: all parts of it that decide what the Applications deploy that use it.
 //!
 //! It is what the controller reads of an object, so that fields which nobody reads are not part of it, whether the API server
 //! prunes them or not. The content of an Application itself is in [`application`](crate::application).
@@ -7,7 +7,7 @@ use serde_json::{Error, Value, json};
 use vela_api::names::{annotation, label};
 use vela_api::{
     ApplicationRevision, ComponentDefinition, ObjectMeta, Policy, PolicyDefinition,
-    TraitDefinition, Workflow, WorkflowStepDefinition, WorkloadDefinition,
+    TraitDefinition, Workflow, WorkflowStepDefinition, WorkloadDefinition, annotation_of,
 };
 
 use crate::{Keys, Stamp, Subject, digest};
@@ -41,15 +41,6 @@ pub trait Content: Sized {
     }
 }
 
-fn noted<'m>(metadata: &'m ObjectMeta, key: &str) -> &'m str {
-    metadata
-        .annotations
-        .as_ref()
-        .and_then(|map| map.get(key))
-        .map(String::as_str)
-        .unwrap_or_default()
-}
-
 macro_rules! definition {
     ($($kind:ident),*) => {$(
         impl Content for $kind {
@@ -74,7 +65,7 @@ definition!(
 
 /// The annotations of a definition that are rendered: those of an old Terraform definition, which one of them makes it.
 fn rendered(metadata: &ObjectMeta) -> Value {
-    if noted(metadata, "type") != "terraform" {
+    if annotation_of(metadata, "type") != "terraform" {
         return Value::Null;
     }
     let all = metadata.annotations.iter().flatten();
@@ -123,7 +114,7 @@ impl Content for ApplicationRevision {
         };
         let labels = self.metadata.labels.as_ref();
         let app = labels.and_then(|labels| labels.get(label::APP_NAME));
-        let published = noted(&self.metadata, annotation::PUBLISH_VERSION);
+        let published = annotation_of(&self.metadata, annotation::PUBLISH_VERSION);
         Ok(digest(&json!([spec, app, published])))
     }
 }
@@ -137,5 +128,5 @@ pub fn author(kind: &str, metadata: &ObjectMeta, content: [u8; 32], keys: &Keys)
         name: metadata.name.as_deref().unwrap_or_default(),
         content,
     };
-    Stamp::verified(|key| noted(metadata, key), keys, &subject)
+    Stamp::verified(|key| annotation_of(metadata, key), keys, &subject)
 }

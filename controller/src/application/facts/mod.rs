@@ -1,4 +1,4 @@
-//! What is read from an Application alone: its labels and annotations, its resource policies, who handles it.
+//! Facts of the Application object itself: labels and annotations, resource policies, its shard.
 
 pub mod parse;
 pub mod referred;
@@ -12,6 +12,8 @@ use vela_api::{Application, Drift, ObjectMeta, RawExtension, names};
 use vela_apply::ResourcePolicies;
 use vela_apply::policy::ApplyOnce;
 
+pub use vela_api::annotation_of as annotation;
+
 use crate::context::Context;
 use crate::events::About;
 
@@ -19,17 +21,6 @@ use crate::events::About;
 #[must_use]
 pub fn publish_version(metadata: &ObjectMeta) -> &str {
     annotation(metadata, names::annotation::PUBLISH_VERSION)
-}
-
-/// One annotation, `""` if absent.
-#[must_use]
-pub fn annotation<'m>(metadata: &'m ObjectMeta, key: &str) -> &'m str {
-    metadata
-        .annotations
-        .as_ref()
-        .and_then(|map| map.get(key))
-        .map(String::as_str)
-        .unwrap_or_default()
 }
 
 /// One label, `""` if absent.

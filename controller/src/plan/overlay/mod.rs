@@ -142,19 +142,21 @@ impl Overlay {
         Self::read_answer(self.pass(&get, &place.path().parse()?, Vec::new()).await?).await
     }
 
-    /// An object as it would be: its present state, and the one before all writes. `Err`: it cannot be read.
+    /// An object as it would be: its present state, and the one before all writes. `Err`: the answer to whoever wants to
+    /// change it, since it does not exist or cannot be read.
     async fn present(
         &self,
         parts: &request::Parts,
         place: &ResourcePath,
-    ) -> Result<Result<(Option<Value>, Option<Value>), Answer>, BoxError> {
+    ) -> Result<Result<(Value, Option<Value>), Answer>, BoxError> {
         if let Some(known) = self.records.lock().objects.get(place) {
-            return Ok(Ok((known.after.clone(), known.before.clone())));
+            let after = known.after.clone().ok_or_else(|| Answer::not_found(place));
+            return Ok(after.map(|after| (after, known.before.clone())));
         }
         let answer = self.get(parts, place).await?;
         Ok(match answer.code {
-            404 => Ok((None, None)),
-            _ if answer.is_ok() => Ok((Some(answer.body.clone()), Some(answer.body))),
+            404 => Err(Answer::not_found(place)),
+            _ if answer.is_ok() => Ok((answer.body.clone(), Some(answer.body))),
             _ => Err(answer),
         })
     }

@@ -1,4 +1,4 @@
-//! Writes: each is sent as a dry run, and remembered as what it would make of the object.
+//! Writes: each is sent as a dry run, and its result is remembered as the object's new state.
 
 use http::{HeaderValue, Method, header, request};
 use jiff::Timestamp;
@@ -76,7 +76,6 @@ impl Overlay {
             Ok(found) => found,
             Err(answer) => return Ok(answer),
         };
-        let Some(present) = present else { return Ok(Answer::not_found(&object)) };
         let is_ours = self.records.lock().objects.contains_key(&object);
         let asked = asked_version(given);
         if !asked.is_empty() && asked != asked_version(&present) {
@@ -168,7 +167,6 @@ impl Overlay {
             Ok(found) => found,
             Err(answer) => return Ok(answer),
         };
-        let Some(present) = present else { return Ok(Answer::not_found(&object)) };
         for (precondition, pointer) in
             [("uid", "/metadata/uid"), ("resourceVersion", "/metadata/resourceVersion")]
         {
