@@ -1,5 +1,5 @@
-//! What carries the authority to the API server: webhook configurations, or an APIService. Only entries that name our Service
-//! are ours.
+//! The objects whose `caBundle` names the authority: webhook configurations, or an APIService. Only entries that name our
+//! Service are ours.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{

@@ -1,4 +1,4 @@
-//! One reconcile, kept from harming the others: a time limit, a net under panics, and what becomes of the key.
+//! Isolates one reconcile from the others: a time limit, caught panics, and the requeue of its key.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;

@@ -1,4 +1,4 @@
-//! The process: its allocator, and which of its commands is meant. Everything else is in the library.
+//! The process: its allocator, and the choice of its command. Everything else is in the library.
 
 use std::process::ExitCode;
 

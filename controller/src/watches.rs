@@ -1,4 +1,4 @@
-//! What fills the caches of our own kinds, and what a change of an object wakes.
+//! Watches that fill the caches of our own kinds, and the keys that a change of an object enqueues.
 
 use std::sync::Arc;
 

@@ -345,7 +345,7 @@ async fn revisions(actors: &Actors, roles: &Api<ClusterRole>) {
     apps.patch("pinned", &PatchParams::default(), &Patch::Merge(&restart)).await.unwrap();
     let text = outcome_of_restart(actors).await;
     // The definition in it has no author of its own: the default user answers for that.
-    assert!(text.contains("ComponentDefinition team/grab decides about it"), "{text}");
+    assert!(text.contains("it depends on ComponentDefinition team/grab"), "{text}");
     assert!(roles.get_opt("grabbed").await.unwrap().is_none());
 }
 

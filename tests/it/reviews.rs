@@ -88,7 +88,7 @@ async fn without_authentication_only_what_may_need_a_patch_is_asked_for_one() {
     // What is no spec is reported as such, not as a condition that cannot be evaluated.
     let api = applications(client);
     for (spec, why) in [
-        (Value::Null, "\"spec\": an Application that loses its spec"),
+        (Value::Null, "\"spec\": without a spec the Application would lose"),
         (json!("none"), "\"spec\": must be an object"),
         (json!([]), "\"spec\": must be an object"),
         (json!({"workflow": "none"}), "\"spec.workflow\": must be an object"),

@@ -20,8 +20,8 @@ const SAME: &[(&str, &[&str])] = &[
     ("expect resource to be", &["expect resource to be", "not a JSON object"]),
     ("expected resource to be", &["expect resource to be", "not a JSON object"]),
     ("trait definition of  not found", &["a trait needs a type"]),
-    ("is different with existing definitionRevision", &["holds another spec"]),
-    ("definition reference is omitted", &["the trait does nothing"]),
+    ("is different with existing definitionRevision", &["has another spec"]),
+    ("definition reference is omitted", &["the trait has no effect"]),
     ("must have a CUE schematic", &["needs a template"]),
     ("'enabled' field must be of type bool", &["the field enabled is"]),
     ("cannot have parameters without default values", &["need defaults"]),
@@ -29,7 +29,7 @@ const SAME: &[(&str, &[&str])] = &[
     ("of the workload field in", &["spec.workload"]),
     ("cannot set steps and ref", &["either steps or a ref"]),
     ("service-account annotation is not permitted", &["cannot choose a ServiceAccount"]),
-    ("invalid timeout", &["is no timeout"]),
+    ("invalid timeout", &["is not a timeout"]),
     ("immutable field cannot be", &["the parameter is immutable"]),
     ("outputs item name must be unique", &["have an output"]),
     ("name and labelSelector cannot be both set", &["by name or by labelSelector"]),
@@ -37,7 +37,7 @@ const SAME: &[(&str, &[&str])] = &[
     ("legacy object type identifier is disabled", &["LegacyObjectTypeIdentifier"]),
     ("objects from url", &["urls are not supported"]),
     ("cannot refer to objects outside", &["may only name objects of"]),
-    ("failed to parse CUE template", &["the template is no CUE"]),
+    ("failed to parse CUE template", &["the template is not valid CUE"]),
 ];
 
 /// Types that need no definition, so that nobody needs a permission for them (webhook-10).

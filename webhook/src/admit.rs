@@ -1,4 +1,4 @@
-//! What a rule set is: a pure function of a request and of what is known about the world.
+//! Rule sets: pure functions of a request and of facts about the cluster.
 
 use crate::decision::Decision;
 use crate::review::Request;

@@ -30,22 +30,22 @@ pub struct Flags {
     /// Directory with tls.crt and tls.key.
     #[arg(long, default_value = "/k8s-webhook-server/serving-certs")]
     webhook_cert_dir: PathBuf,
-    /// How long to wait for the certificate at the start.
+    /// Time to wait for the certificate at the start.
     #[arg(long, default_value = "90s", value_parser = duration)]
     webhook_cert_wait_timeout: Duration,
-    /// How often to check for it.
+    /// Interval of checking for it.
     #[arg(long, default_value = "2s", value_parser = duration)]
     webhook_cert_wait_interval: Duration,
-    /// How long to go on answering after the signal to stop, until clients have noticed that this
-    /// replica is not ready any more.
+    /// Time to keep answering after the signal to stop, until clients have noticed that this
+    /// replica is no longer ready.
     #[arg(long, default_value = "0s", value_parser = duration)]
     shutdown_delay_duration: Duration,
-    /// The longest that a review may take, whatever time it asks for: the timeout of the webhook
+    /// Maximum time of a review, whatever timeout it has: the timeout of the webhook
     /// configurations.
     #[arg(long, default_value = "10s", value_parser = duration)]
     webhook_max_timeout: Duration,
-    /// File with the authority of client certificates: only clients with a certificate of it may
-    /// ask. Without it anybody may.
+    /// File with the authority of client certificates: only clients with one of its certificates may
+    /// send reviews. Empty: all clients may.
     #[arg(long)]
     client_ca_file: Option<PathBuf>,
     /// Accepted and without effect: this program is the webhook.
@@ -57,7 +57,7 @@ pub struct Flags {
     /// Stamp the user's name, not only groups.
     #[arg(long)]
     authentication_with_user: bool,
-    /// Identity of Applications without one, under which the controller acts for them.
+    /// Identity with which the controller acts for Applications without a valid stamp.
     #[arg(long, default_value = DEFAULT_USER)]
     authentication_default_user: String,
     /// Groups to stamp: a pattern with `*`.
@@ -72,23 +72,23 @@ pub struct Flags {
     /// Usernames that are never impersonated: those of the control plane. May repeat.
     #[arg(long)]
     protected_identity: Vec<String>,
-    /// Labels and annotations of Applications that their objects do not get, the same as the controller's: keys of GitOps tools
-    /// that objects do get are warned about. May repeat; separated by commas.
+    /// Labels and annotations of Applications that their objects do not inherit, as for the controller. Keys of GitOps tools
+    /// that objects inherit cause a warning. May repeat; separated by commas.
     #[arg(long, value_delimiter = ',')]
     inherit_exclude: Vec<String>,
-    /// Directory with the key that stamps are sealed with: files current and, while it is exchanged, previous.
+    /// Directory with the key that seals stamps: files current and, during its rotation, previous.
     #[arg(long)]
     stamp_key_dir: Option<PathBuf>,
     /// Assign new Applications to shards.
     #[arg(long)]
     enable_sharding: bool,
-    /// The shards to assign to, comma-separated; empty means those that are discovered.
+    /// Shards to assign to, comma-separated; empty means the discovered shards.
     #[arg(long, value_delimiter = ',')]
     schedulable_shards: Vec<String>,
-    /// Where ref-objects may point: namespace, cluster or global.
+    /// Scope of the objects that ref-objects may name: namespace, cluster or global.
     #[arg(long, default_value = "global")]
     ref_objects_available_scope: String,
-    /// Applications may name clusters that joined.
+    /// Applications may name member clusters.
     #[arg(long)]
     enable_cluster_gateway: bool,
     /// The namespace of the Secrets of clusters.
@@ -97,7 +97,7 @@ pub struct Flags {
     /// Rewrite old CUE syntax before it is checked.
     #[arg(long, default_value_t = true)]
     enable_cue_version_compatibility: bool,
-    /// Reviews evaluated at a time; 0 means as many as there are processors.
+    /// Concurrent evaluations of reviews; 0 means the number of processors.
     #[arg(long, default_value_t = 0)]
     webhook_concurrency: usize,
 }

@@ -1,9 +1,9 @@
-//! Connections go before we do.
+//! The drain of HTTP/1.1 connections: after SIGTERM each answer closes its connection.
 //!
 //! The API server speaks HTTP/1.1 to webhooks and keeps its connections. One that we close while it
 //! sends the next request is a failed admission, because a POST is not sent again. So between
-//! SIGTERM and the end every answer over HTTP/1.1 takes its connection with it. HTTP/2 has a
-//! message of its own for this.
+//! SIGTERM and the end every answer over HTTP/1.1 has the header `connection: close`. HTTP/2 has
+//! its own message for this (GOAWAY).
 
 use axum::Router;
 use axum::extract::{Request, State};

@@ -1,4 +1,4 @@
-//! Paths into an object, and what is wrong there.
+//! Paths into an object, and the problems at them.
 
 use std::cmp::Ordering;
 use std::fmt;

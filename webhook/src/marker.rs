@@ -1,4 +1,4 @@
-//! Which parameters of a definition carry the marker `+immutable`.
+//! Finds the parameters of a definition with the marker `+immutable`.
 
 /// The fields of `parameter` that carry the marker, as dotted paths.
 ///

@@ -60,11 +60,11 @@ impl Metrics {
             )?,
             panics: registry.int_counter(
                 "controller_runtime_webhook_panics_total",
-                "Panics while answering, all of them answered.",
+                "Panics while answering; each was answered with code 500.",
             )?,
             decisions: registry.int_counter_vec(
                 "vela_admission_decisions_total",
-                "Decisions by endpoint, the rule that spoke, and whether it was a dry run.",
+                "Decisions by endpoint, deciding rule, and whether it was a dry run.",
                 &["webhook", "decision", "rule", "dry_run"],
             )?,
             certificate_not_after: registry.gauge(
@@ -77,7 +77,7 @@ impl Metrics {
             )?,
             certificate_errors: registry.int_counter(
                 "certwatcher_read_certificate_errors_total",
-                "Reads that found no usable certificate.",
+                "Reads without a valid certificate.",
             )?,
             definitions: registry.int_gauge_vec(
                 "vela_webhook_definitions",
@@ -86,12 +86,12 @@ impl Metrics {
             )?,
             cache_synced: registry.gauge_vec(
                 "vela_webhook_cache_last_event_seconds",
-                "When the watch last said something, as a Unix time.",
+                "Time of the watch's last event, as a Unix time.",
                 &["kind"],
             )?,
             live_reads: registry.int_counter_vec(
                 "vela_webhook_live_reads_total",
-                "Questions to the API server that the cache could not answer.",
+                "Requests to the API server for objects that are not cached.",
                 &["question", "result"],
             )?,
         })

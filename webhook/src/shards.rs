@@ -36,7 +36,7 @@ pub(crate) async fn follow(
         shards.sort_unstable();
         shards.dedup();
         if published.load().shards != shards {
-            info!(?shards, "shards that take Applications");
+            info!(?shards, "shards that accept Applications");
             published.change(|snapshot| snapshot.shards.clone_from(&shards));
         }
     })

@@ -1,4 +1,4 @@
-//! Stamps: the identity annotations that an object gets from who writes it.
+//! Stamps: the identity annotations of an object, set from its writer.
 
 use vela_api::names::annotation;
 use vela_seal::{Evidence, Stamp, Subject};

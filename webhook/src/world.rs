@@ -1,4 +1,4 @@
-//! What rules may know: definitions from the snapshot, and facts read from the API server when the
+//! The facts for rules: definitions from the snapshot, and facts read from the API server when the
 //! snapshot does not have them.
 //!
 //! A rule that asks for an unknown fact gets "nothing" and the question is noted. The caller

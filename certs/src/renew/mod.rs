@@ -1,4 +1,4 @@
-//! What to do, given what is there. No clock, no client.
+//! The decision which certificates to issue or renew: a pure function of the stored state. No clock, no client.
 //!
 //! A change of authority goes in this order, so that no call fails: the new one joins the bundle;
 //! when all configurations carry it, the leaf changes; when Pods have had time to load the new

@@ -1,4 +1,4 @@
-//! As whom an Application makes its requests: as its author, and only if each of its co-authors may make them too.
+//! The identities of an Application's requests: its author, if each of its co-authors may make them too.
 //!
 //! Who writes a definition, a Workflow, a Policy or a revision that an Application uses decides what is deployed, as the author of
 //! the Application does. A request is tried as each co-author first: a write in a dry run, a read as it is. What one of them may

@@ -1,4 +1,4 @@
-//! Whose work an Application deploys: its author's, and that of whoever wrote what it uses of its own namespace.
+//! The authors of an Application: its own, and those of the objects of its namespace that it uses.
 //!
 //! What is in the system namespace is the administrators'. Elsewhere the stamp of an object says who wrote it; the default user
 //! answers for one without a valid stamp. The author himself adds nothing, and neither does who is an administrator now. Without

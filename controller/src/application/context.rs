@@ -1,4 +1,4 @@
-//! What every reconcile of an Application works with, beyond what all controllers share.
+//! The context of Application reconciles, in addition to the one that all controllers share.
 
 use std::collections::HashMap;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! Who acts for an Application: its author, if its stamp is ours.
+//! The identity of an Application: its author, if its stamp is valid.
 //!
 //! Answers for `pkg/auth/userinfo.go`, which believes the annotations. As whom which author acts:
 //! [`vela_cluster::Acting`]; the whole table: docs/security-model.md.

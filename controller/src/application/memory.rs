@@ -1,4 +1,4 @@
-//! What is remembered of an Application between reconciles, one slot for each phase that remembers something. Data only;
+//! The in-memory cache of an Application between reconciles, with one slot for each phase. Data only;
 //! losing it costs work, never correctness.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

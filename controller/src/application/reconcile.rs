@@ -172,7 +172,7 @@ impl<'c> Reconcile<'c> {
         };
         if let Err(error) = self.session.note_completed().await {
             // The next reconcile sees it again.
-            warn!(%error, "what ran to its end cannot be noted");
+            warn!(%error, "the results of completed Jobs and Pods cannot be stored");
         }
         if self.ctx.traces.is_on() {
             rollout::note_progress(&mut self.memory.lock(), &end.status, self.now);

@@ -1,4 +1,4 @@
-//! Archives that were fetched, by digest; which digest a source led to; what failed a moment ago. Everything is bounded.
+//! Caches of fetched archives by digest, of resolved digests, and of recent failures. All are bounded.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! Why a chart could not be fetched. No text contains anything that a server said, for whoever reads it may not be allowed to
+//! Errors of fetching a chart. No text contains anything that a server said, for whoever reads it may not be allowed to
 //! ask that server.
 
 use vela_helm::index::IndexError;

@@ -1,4 +1,4 @@
-//! Flags to configurations, and what is refused.
+//! Tests of flags: the configurations they give, and refused values.
 
 use super::*;
 

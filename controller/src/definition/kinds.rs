@@ -1,4 +1,4 @@
-//! What differs between the definition kinds.
+//! The differences between the definition kinds.
 
 use serde::de::DeserializeOwned;
 use vela_api::definition::DefinitionStatus;

@@ -1,4 +1,4 @@
-//! Keeps the ConfigMap with the schema as the definitions are: written a while after the last change, and only if the text differs.
+//! Updates the ConfigMap with the schema: some seconds after the last change of a definition, if the text differs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) async fn keep(ctx: Arc<Context>, stop: CancellationToken) {
                 }
             }
             if let Err(error) = write(&ctx).await {
-                warn!(%error, "the schema for editors is not up to date");
+                warn!(%error, "the schema for editors could not be updated");
                 // Only another change of definitions makes it smaller.
                 if !matches!(error, Failure::TooLarge) {
                     tokio::time::sleep(RETRY).await;

@@ -1,4 +1,4 @@
-//! The schema of Applications for editors: which types there are, and the ConfigMap that has it.
+//! The schema of Applications for editors: its types, and the ConfigMap that stores it.
 //!
 //! [`vela_render::schema::editor`] says what a type takes. Here the types of the cluster are collected; `keep.rs` keeps the
 //! ConfigMap, `command.rs` is `vela-controller schema`.

@@ -1,4 +1,4 @@
-//! Connections to places that a step names: HTTP servers, mail servers.
+//! Connections to servers that a step names: HTTP servers, mail servers.
 //!
 //! The controller may reach more than the person who writes an Application. So names are resolved here, every address is
 //! held against the egress rule, and the connection goes to exactly the address that was checked.

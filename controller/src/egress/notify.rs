@@ -1,4 +1,4 @@
-//! Notifications: messages that somebody asked for, sent once, without an answer that anybody waits for.
+//! Notifications: messages that users configured, sent at most once, without waiting for the answer.
 //!
 //! They leave apart from the workers, under the egress rule and within a few seconds; how many are on their way is bounded. One
 //! that gets lost is reported and never sent again: a message too few is better than a storm.

@@ -1,4 +1,4 @@
-//! Which addresses steps may not reach.
+//! The addresses that steps may not reach.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! The clock of sessions: it goes on while the machine is suspended, as that of whoever judges this process does.
+//! The clock of sessions: like the clocks of other replicas, it continues while this machine is suspended.
 
 use std::time::Duration;
 

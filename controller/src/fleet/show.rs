@@ -1,4 +1,4 @@
-//! `vela-controller shards`: who works on what, from the Leases. It reads, and changes nothing.
+//! `vela-controller shards`: shows from the Leases which replica holds which buckets. Read-only.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -18,11 +18,11 @@ use crate::command::{self, KubeconfigArgs};
 /// The command.
 pub const COMMAND: &str = "shards";
 
-/// Shows which replica works on which Applications.
+/// Shows which replica reconciles which Applications.
 #[derive(Debug, Parser)]
 #[command(name = "vela-controller shards")]
 struct Flags {
-    /// `who NAMESPACE/NAME`: which replica works on this Application.
+    /// `who NAMESPACE/NAME`: the replica that reconciles this Application.
     #[arg(num_args = 0..=2, value_names = ["who", "NAMESPACE/NAME"])]
     question: Vec<String>,
     #[command(flatten)]

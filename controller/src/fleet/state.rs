@@ -1,4 +1,4 @@
-//! What this member knows, and what is in flight of each slot: which are taken, which are handed over, which went.
+//! This member's knowledge of the fleet, and the reconciles in flight of each slot.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -66,10 +66,10 @@ struct Template {
     /// Values by path as they are written, with commas and braces: key=value.
     #[arg(long)]
     set_literal: Vec<String>,
-    /// Version of the cluster that is assumed.
+    /// Assumed version of the cluster.
     #[arg(long, default_value = "v1.34.0")]
     kube_version: String,
-    /// Versions and kinds that the cluster has, besides those that every client knows.
+    /// API versions and kinds of the cluster in addition to the built-in ones.
     #[arg(short, long, value_delimiter = ',')]
     api_versions: Vec<String>,
     /// Print CRDs too.

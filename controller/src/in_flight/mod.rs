@@ -132,7 +132,7 @@ impl InFlight {
         // Everybody who may write the Lease can write this: what cannot be read is no reason to
         // stop.
         let Ok(dead) = serde_json::from_str::<Record>(text) else {
-            warn!("what a dead replica was at cannot be read");
+            warn!("the reconciles in flight of a dead replica cannot be read");
             return;
         };
         let mut state = self.state.lock();
@@ -172,7 +172,7 @@ impl InFlight {
         let mut followed = self.followed.subscribe();
         let noted = followed.wait_for(|count| *count >= asked);
         if tokio::time::timeout(WRITTEN, noted).await.is_err() {
-            warn!(key = %key, "what is about to begin cannot be noted");
+            warn!(key = %key, "a reconcile cannot be noted before its start");
         }
         Some(entered)
     }

@@ -52,7 +52,7 @@ impl Notes {
             None => Record::default(),
             Some(Ok(record)) => record,
             Some(Err(error)) => {
-                warn!(%error, "what the last leader was at cannot be read");
+                warn!(%error, "the reconciles in flight of the last leader cannot be read");
                 Record::default()
             }
         };
@@ -66,7 +66,7 @@ impl Notes {
             let deaths = record.unexplained;
             warn!(
                 deaths,
-                "the last leader died over something unknown: what is reconciled is noted first"
+                "the last leader died without a note: reconciles are noted before their start"
             );
         }
         // Who dies before anything is noted has died, too.

@@ -1,4 +1,4 @@
-//! The queues of all controllers together: what is being worked on.
+//! The keys that the workers of all controllers handle now.
 
 use std::sync::Arc;
 use std::time::Duration;

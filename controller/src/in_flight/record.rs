@@ -1,4 +1,4 @@
-//! Which Applications are set aside: pure decisions over a record that outlives processes.
+//! Decides which Applications are set aside, from a record that survives processes. Pure.
 //!
 //! A process that leads notes what it is at when that takes long, and takes the note back at its end. Whoever leads next finds
 //! what was in flight when its predecessor died, and counts a death for each. One that died before anything was noted makes its

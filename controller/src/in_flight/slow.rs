@@ -1,4 +1,4 @@
-//! Which reconciles take long, and when that is said: an administrator who is woken at night finds the name in the log.
+//! Detects slow reconciles and decides when to log them, so that the person on call finds the name in the log.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -26,9 +26,9 @@ pub(crate) fn delete_outdated_failed(object: &str, tracker: &str, error: &str) -
 #[must_use]
 pub(crate) fn drift_repaired(object: &str, manager: &str, fields: &str) -> String {
     let repaired = if manager.is_empty() {
-        format!("{object} differed from the application and was put back")
+        format!("{object} differed from the application and was repaired")
     } else {
-        format!("{object} was changed by {manager} and put back")
+        format!("{object} was changed by {manager} and repaired")
     };
     with_fields(&repaired, fields)
 }
@@ -54,8 +54,8 @@ pub(crate) fn drift_contention(object: &str, managers: &[String], fields: &[Stri
 #[must_use]
 pub(crate) fn drift_contentions(fights: &str, longest: Duration) -> String {
     format!(
-        "changed again and again and put back ever more slowly, up to every {}s: {fights}. Leave these fields to the other \
-         writer (policy apply-once), or end what it does",
+        "changed repeatedly and repaired with a growing delay of up to {}s: {fights}. Leave these fields to the other \
+         writer (policy apply-once), or stop that writer",
         longest.as_secs()
     )
 }
@@ -64,7 +64,7 @@ pub(crate) fn drift_contentions(fights: &str, longest: Duration) -> String {
 #[must_use]
 pub(crate) fn drift_left(object: &str, manager: &str, is_deleted: bool, fields: &str) -> String {
     let left = match manager {
-        _ if is_deleted => format!("{object} was deleted and is not made again"),
+        _ if is_deleted => format!("{object} was deleted and is not recreated"),
         "" => format!("{object} differs from the application and is left as it is"),
         manager => format!("{object} was changed by {manager} and is left as it is"),
     };
@@ -80,5 +80,5 @@ pub(crate) fn and_more(list: &str, more: usize) -> String {
 /// An object that was deleted by somebody was created again.
 #[must_use]
 pub(crate) fn recreated(object: &str) -> String {
-    format!("{object} was deleted and made again")
+    format!("{object} was deleted and recreated")
 }

@@ -1,4 +1,4 @@
-//! Objects: rendered, tried, written, recorded and collected.
+//! Messages about objects: rendering, dry runs, writes, records and garbage collection.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -56,7 +56,7 @@ pub(crate) fn step_needs_approval(kind: &str, name: Option<&str>, generation: i6
 #[must_use]
 pub(crate) fn left_elsewhere(clusters: &BTreeMap<String, usize>) -> String {
     format!(
-        "Objects in other clusters are left as they are, this controller manages its own cluster only: {}.",
+        "Objects in other clusters are left unchanged, since this controller manages only its own cluster: {}.",
         in_clusters(clusters)
     )
 }
@@ -72,7 +72,7 @@ pub(crate) fn deletion_waits_elsewhere(clusters: &BTreeMap<String, usize>) -> St
 
 /// What is said instead of a message that cannot be searched for what Secrets hold.
 pub(crate) const TOO_MANY_SECRETS: &str =
-    "not shown: the step was given more values from Secrets than a message is searched for";
+    "not shown: the step read too many values from Secrets to remove all of them from its message";
 
 /// Collection failed.
 #[must_use]
@@ -123,13 +123,13 @@ pub(crate) fn cannot(verb: Verb, error: &str) -> String {
 /// An object that is to be created again and is still there.
 #[must_use]
 pub(crate) fn still_going(object: &str) -> String {
-    format!("{object} is being deleted, it is made again when it is gone")
+    format!("{object} is being deleted; it will be recreated once it is gone")
 }
 
 /// What an API server that is overloaded or away did not take.
 #[must_use]
 pub(crate) fn postponed(error: &str) -> String {
-    format!("the API server is overloaded or away, the step is tried again: {error}")
+    format!("the API server is overloaded or unreachable, the step will be retried: {error}")
 }
 
 /// An object outside the Application's namespace.
@@ -155,5 +155,5 @@ pub(crate) fn no_name(kind: &str) -> String {
 /// An object that two components of one Application make.
 #[must_use]
 pub(crate) fn same_object(object: &str, other: &str) -> String {
-    format!("{object} is made by component {other:?} too: only one of them can own it")
+    format!("component {other:?} also renders {object}: only one component can own it")
 }

@@ -35,7 +35,7 @@ pub(crate) fn tls_secret(name: &str, key: &str) -> String {
 
 /// An address that is none.
 pub(crate) fn bad_url(reason: &str) -> String {
-    format!("the url cannot be read: {reason}")
+    format!("invalid url: {reason}")
 }
 
 /// An address without a host.
@@ -61,7 +61,7 @@ pub(crate) fn header_secret_key(key: &str, secret: &str, header: &str) -> String
 
 /// A duration that is none.
 pub(crate) fn bad_duration(text: &str) -> String {
-    format!("{text:?} is no duration")
+    format!("{text:?} is not a duration")
 }
 
 /// A request that its limiter holds back.
@@ -84,7 +84,7 @@ pub(crate) fn answer_unreadable(reason: &str, most: usize) -> String {
 
 /// Prometheus answered something else than JSON.
 pub(crate) fn prometheus_unreadable(status: u16) -> String {
-    format!("Prometheus answered {status} and no JSON")
+    format!("Prometheus answered {status} without JSON")
 }
 
 /// A mail, for messages.
@@ -128,7 +128,7 @@ pub(crate) const MAIL_WITHOUT_TLS: &str =
 
 /// A mail address that cannot be one.
 pub(crate) fn bad_mail_address(address: &str) -> String {
-    format!("{address:?} is no mail address")
+    format!("{address:?} is not a mail address")
 }
 
 /// A mail without receivers.

@@ -1,4 +1,4 @@
-//! What an Application is made from: its author, definitions, references, policies and revisions.
+//! Messages about the inputs of an Application: its author, definitions, references, policies and revisions.
 
 use std::fmt::Display;
 
@@ -13,13 +13,13 @@ pub(crate) const REFERENCE_OUTSIDE_CONTROL_PLANE: &str =
     "cannot refer to objects outside control plane";
 /// `ref-objects`: by address.
 pub(crate) const NO_REFERENCE_BY_URL: &str =
-    "urls are not supported: the control plane reads no addresses that users name";
+    "urls are not supported: the control plane does not read from addresses of users";
 
 /// Nobody knows who wrote an Application.
 #[must_use]
 pub(crate) fn not_stamped(default_user: &str, namespace: &str, name: &str) -> String {
     format!(
-        "the author of this Application is not known (it has no valid stamp), so it is applied as the default user {default_user:?}; to become its author apply it again: kubectl annotate application -n {namespace} {name} --overwrite app.oam.dev/stamp=renew; a cluster administrator can confirm the author that is named in its annotations with the value confirm"
+        "the author of this Application is unknown (it has no valid stamp), so it is applied as the default user {default_user:?}; to become its author apply it again: kubectl annotate application -n {namespace} {name} --overwrite app.oam.dev/stamp=renew; a cluster administrator can confirm the author that is named in its annotations with the value confirm"
     )
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn not_stamped(default_user: &str, namespace: &str, name: &str) -> St
 #[must_use]
 pub(crate) fn no_administrator(evidence: &str, group: &str) -> String {
     format!(
-        "the author of this Application was a cluster administrator as {evidence} when it was applied and is none any more, so it is applied without the group {group:?}"
+        "the author of this Application was a cluster administrator as {evidence} when it was applied and no longer is, so it is applied without the group {group:?}"
     )
 }
 
@@ -142,18 +142,18 @@ pub(crate) fn co_author_refused(
     let remedy = if known {
         ""
     } else {
-        " (nobody is known to have written it, so the default user answers for it: apply it again)"
+        " (its author is unknown, so the default user counts as the author: apply it again)"
     };
     format!(
-        "cannot {request}: {object} decides about it, and {user:?}, who wrote that, may not do it{remedy}: {error}"
+        "cannot {request}: it depends on {object}, whose author {user:?} is not allowed to do it{remedy}: {error}"
     )
 }
 
 /// A pinned Application whose revision nobody is known to have written.
 pub(crate) fn revision_not_believed(name: &str, version: &str) -> String {
     format!(
-        "publishVersion {version} means ApplicationRevision {name}, but nobody is known to have written that (it was changed \
-         by hand, or made before revisions had stamps), so it is not deployed; what is deployed stays: publish the \
+        "publishVersion {version} refers to ApplicationRevision {name}, whose author is unknown (it was changed \
+         by hand, or created before revisions had stamps), so it is not deployed; deployed objects stay. Publish the \
          Application again under another publishVersion"
     )
 }
@@ -161,8 +161,8 @@ pub(crate) fn revision_not_believed(name: &str, version: &str) -> String {
 /// Somebody else changed what an Application refers to.
 pub(crate) fn changed_by_others(object: &str, user: &str) -> String {
     format!(
-        "{object} was changed by {user:?}, who is not the author of this Application, after it was deployed; it is used as it was \
-         then until the Application is edited or published under another publishVersion (annotation app.oam.dev/autoUpdate: \
+        "{object} was changed by {user:?}, who is not the author of this Application, after it was deployed; the earlier version is \
+         used until the Application is edited or published under another publishVersion (annotation app.oam.dev/autoUpdate: \
          \"true\" follows such changes)"
     )
 }

@@ -4,19 +4,18 @@ use vela_api::names;
 
 /// Reasons why the last spec is not put back.
 pub(crate) const ROLLBACK_PINNED: &str =
-    "the last spec is not put back: app.oam.dev/publishVersion decides what is deployed";
-pub(crate) const ROLLBACK_FAILED_TOO: &str =
-    "the spec that was put back fails too; no older one is tried";
+    "not rolled back: app.oam.dev/publishVersion pins the deployed content";
+pub(crate) const ROLLBACK_FAILED_TOO: &str = "the restored spec failed too; no older one is tried";
 pub(crate) const ROLLED_BACK_BEFORE: &str =
-    "the last spec is not put back: it was once already for this one";
+    "not rolled back: this spec was already rolled back once";
 pub(crate) const NOTHING_SUCCEEDED: &str =
-    "the last spec is not put back: no other one is known to have succeeded";
+    "not rolled back: no other spec is known to have succeeded";
 
 /// A spec that another author wrote.
 #[must_use]
 pub(crate) fn rollback_of_another(revision: &str) -> String {
     format!(
-        "the last spec is not put back: {revision} is the work of another author, and would run under the rights of the present one"
+        "not rolled back: another author wrote {revision}, and it would run with the rights of the current author"
     )
 }
 
@@ -24,14 +23,14 @@ pub(crate) fn rollback_of_another(revision: &str) -> String {
 #[must_use]
 pub(crate) fn rollback_against_git(manager: &str) -> String {
     format!(
-        "the last spec is not put back: {manager} writes it from Git and would undo that; the workflow waits instead. Revert the commit"
+        "not rolled back: {manager} writes the spec from Git and would revert the rollback; the workflow waits instead. Revert the commit"
     )
 }
 
 /// Nobody knows who writes the spec.
 #[must_use]
 pub(crate) fn rollback_unknown(error: &str) -> String {
-    format!("the last spec is not put back: who writes it could not be read: {error}")
+    format!("not rolled back: the writer of the spec could not be determined: {error}")
 }
 
 /// A spec that the API server does not take back.
@@ -44,7 +43,7 @@ pub(crate) fn rollback_refused(revision: &str, error: &str) -> String {
 #[must_use]
 pub(crate) fn spec_rolled_back(failed: &str, to: &str, why: &str) -> String {
     let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-    format!("{failed} failed{why}; the spec of {to} is back")
+    format!("{failed} failed{why}; the spec of {to} is restored")
 }
 
 /// What the run of an Application that is paused would write. A condition has no field for the generation it is about, so the
@@ -91,7 +90,7 @@ pub(crate) fn notification(state: &str, app: &str, why: &str) -> String {
 
 /// A notification that did not arrive.
 pub(crate) fn notification_lost(state: &str, config: &str, why: &str) -> String {
-    format!("the notification {state} to {config} is lost: {why}")
+    format!("the notification {state} to {config} was lost: {why}")
 }
 
 /// A server that does not take a notification.
@@ -103,10 +102,10 @@ pub(crate) fn notification_refused(status: u16) -> String {
 pub(crate) const NOTIFY_WITHOUT_URL: &str = "the Config has no property url";
 
 /// The same, with something else as address.
-pub(crate) const NOTIFY_BAD_URL: &str = "the property url of the Config is no URL";
+pub(crate) const NOTIFY_BAD_URL: &str = "the property url of the Config is not a URL";
 
 /// A bound of the process.
-pub(crate) const TOO_MANY_NOTIFICATIONS: &str = "too many notifications are on their way";
+pub(crate) const TOO_MANY_NOTIFICATIONS: &str = "too many notifications are in flight";
 
 /// A step of a workflow as one line: what it says, or how it is.
 #[must_use]

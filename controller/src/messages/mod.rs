@@ -1,4 +1,4 @@
-//! Every sentence a user sees: conditions, events, step messages.
+//! All messages for users: conditions, events, step messages.
 //!
 //! Texts that tools match are the reference's; where the reference says nothing useful, ours name the thing and the place.
 
@@ -26,7 +26,7 @@ pub(crate) use workflow::*;
 #[must_use]
 pub(crate) fn budget_spent(budget: Duration) -> String {
     format!(
-        "the {} s for which one reconcile may evaluate CUE are spent, it goes on after a pause",
+        "the CUE evaluation of one reconcile exceeded its {} s; it continues after a pause",
         budget.as_secs()
     )
 }
@@ -35,7 +35,7 @@ pub(crate) fn budget_spent(budget: Duration) -> String {
 #[must_use]
 pub(crate) fn set_aside(deaths: u32) -> String {
     format!(
-        "set aside: {deaths} processes of the controller ended while they reconciled this application; it is tried again \
+        "set aside: {deaths} processes of the controller died while they reconciled this application; it will be retried \
          when its spec is edited, or after an hour"
     )
 }
@@ -45,7 +45,7 @@ pub(crate) fn set_aside(deaths: u32) -> String {
 pub(crate) fn restarts_too_often() -> String {
     let shortest = vela_workflow::restart::SHORTEST_PAUSE.as_secs();
     format!(
-        "the annotation app.oam.dev/restart-workflow asks for runs without a pause between them; each begins {shortest} s \
+        "the annotation app.oam.dev/restart-workflow requests runs without a pause between them; each starts {shortest} s \
          after the end of the last one, which is the shortest pause"
     )
 }
@@ -57,7 +57,7 @@ pub(crate) fn no_thread(waited: Duration) -> String {
 }
 
 /// The revision that the status names does not exist any more.
-pub(crate) const LATEST_REVISION_GONE: &str = "the latest revision is gone";
+pub(crate) const LATEST_REVISION_GONE: &str = "the latest revision does not exist";
 
 /// Event `Parsed`.
 pub(crate) const PARSED: &str = "Parsed successfully";
@@ -83,14 +83,11 @@ pub(crate) const TRAITS_NOT_HEALTHY: &str = "traits are not healthy";
 /// The reconcile itself broke.
 #[must_use]
 pub(crate) fn reconcile_panicked(text: &str) -> String {
-    format!("internal error while reconciling, the application is left as it is: {text}")
+    format!("internal error while reconciling; no further changes were made: {text}")
 }
 
 /// The reconcile did not come to an end.
 #[must_use]
 pub(crate) fn reconcile_timed_out(limit: Duration) -> String {
-    format!(
-        "the reconcile was stopped after {}s, the application is left as it is",
-        limit.as_secs()
-    )
+    format!("the reconcile was stopped after {}s; no further changes were made", limit.as_secs())
 }

@@ -8,16 +8,17 @@ pub(crate) fn release_failed(why: &str) -> String {
 }
 
 /// A template that asks for several charts.
-pub(crate) const ONE_CHART: &str = "a component is one release: its template may ask for one chart";
+pub(crate) const ONE_CHART: &str =
+    "a component is one release: its template may call for only one chart";
 
 /// A template that is evaluated where charts are not rendered.
 pub(crate) const NO_CHART_YET: &str = "the chart is not rendered here";
 
 /// A template that sends a request where none is sent.
-pub(crate) const NO_HTTP_HERE: &str = "requests are not sent while a component is rendered";
+pub(crate) const NO_HTTP_HERE: &str = "rendering a component must not send requests";
 
 /// A hook that is not tried again before the next run of the workflow.
-pub(crate) const HOOK_FAILED_BEFORE: &str = "it failed before in this run of the workflow";
+pub(crate) const HOOK_FAILED_BEFORE: &str = "it already failed in this run of the workflow";
 
 /// A hook whose object somebody removed.
 pub(crate) const HOOK_REMOVED: &str = "it was removed before it ended";
@@ -34,7 +35,7 @@ pub(crate) fn hook_has_not_ended(object: &str) -> String {
 
 /// A hook of a deletion that failed.
 pub(crate) fn hook_passed_over(moment: &str, why: &str) -> String {
-    format!("{moment}: {why}; the deletion goes on without it")
+    format!("{moment}: {why}; the deletion continues without it")
 }
 
 /// What a deletion waits for.
@@ -44,11 +45,11 @@ pub(crate) fn waiting_for_releases(releases: &[String]) -> String {
 
 /// Hooks of a deletion whose time is over.
 pub(crate) fn hooks_late(moment: &str) -> String {
-    format!("{moment} hooks took too long; the deletion goes on without them")
+    format!("{moment} hooks took too long; the deletion continues without them")
 }
 
 /// A release whose objects have to go before its last hooks run.
-pub(crate) const OBJECTS_ARE_GOING: &str = "its objects are going";
+pub(crate) const OBJECTS_ARE_GOING: &str = "its objects are being deleted";
 
 /// What was waited for in vain.
 pub(crate) fn not_within(what: &str, timeout: Duration) -> String {
@@ -68,7 +69,7 @@ pub(crate) fn rolled_back(failed: i64, to: i64, why: &str) -> String {
 /// A release whose newest record somebody else wrote.
 pub(crate) fn put_over(release: &str, to: i64) -> String {
     format!(
-        "somebody changed release {release}; it is revision {to} again, which the Application describes"
+        "another client changed release {release}; revision {to}, which the Application describes, was restored"
     )
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn not_served_yet(name: &str) -> String {
 
 /// A revision that failed and is not tried again now.
 pub(crate) fn given_up(why: &str) -> String {
-    format!("{why}; it is tried again with the next run of the workflow")
+    format!("{why}; it is retried with the next run of the workflow")
 }
 
 /// A release that Flux manages.

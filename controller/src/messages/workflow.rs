@@ -1,4 +1,4 @@
-//! Steps: placements of deploy steps, the context, and what calls of templates are refused for.
+//! Messages about steps: placements of deploy steps, the context, and refused calls of templates.
 
 use super::{WAIT_HEALTHY, no_such_cluster};
 
@@ -110,10 +110,10 @@ pub(crate) fn context_unreadable(reason: &str) -> String {
 
 /// The context of a workflow that others keep changing.
 pub(crate) const CONTEXT_UNSETTLED: &str =
-    "the workflow's context could not be written: its ConfigMap keeps appearing and vanishing";
+    "the workflow's context could not be written: its ConfigMap is repeatedly created and deleted";
 
 /// The end of what is shown of a step whose values are too long for a ConfigMap.
-pub(crate) const DEBUG_TRUNCATED: &str = "// what follows is too long to be shown\n";
+pub(crate) const DEBUG_TRUNCATED: &str = "// the rest is too long to be shown\n";
 
 /// The context of a workflow that was not written.
 pub(crate) fn context_not_stored(reason: &str) -> String {
@@ -122,7 +122,7 @@ pub(crate) fn context_not_stored(reason: &str) -> String {
 
 /// An effect that does not happen because its intent could not be noted.
 pub(crate) fn intent_not_stored(reason: &str) -> String {
-    format!("nothing was sent: that it begins could not be noted: {reason}")
+    format!("nothing was sent: the intent could not be stored: {reason}")
 }
 
 /// An effect whose end nobody saw.
@@ -136,7 +136,7 @@ pub(crate) fn effect_lost(what: &str, reason: &str) -> String {
 pub(crate) const PATCH_NOT_CONCRETE: &str = "the patched object is not concrete";
 
 /// A deletion that would mean everything.
-pub(crate) const DELETE_WITHOUT_SELECTOR: &str = "delete with a filter needs matchingLabels: without them it would delete everything of the kind";
+pub(crate) const DELETE_WITHOUT_SELECTOR: &str = "delete with a filter needs matchingLabels: without them it would delete all objects of the kind";
 
 /// A template of configs that is not there.
 pub(crate) fn config_template_missing(name: &str, reason: &str) -> String {
@@ -220,7 +220,7 @@ pub(crate) const JOB_NOT_COMPLETE: &str = "not complete";
 
 /// An object that is not there yet.
 pub(crate) fn object_missing(kind: &str, name: &str) -> String {
-    format!("{kind} {name} is not there")
+    format!("{kind} {name} does not exist")
 }
 
 /// Entries of the context that somebody else wrote.
@@ -230,7 +230,7 @@ pub(crate) fn context_not_ours(name: &str, keys: &[String]) -> String {
     let listed: Vec<&str> = keys.iter().take(MAX_NAMES).map(String::as_str).collect();
     let more = if keys.len() > MAX_NAMES { ", ..." } else { "" };
     format!(
-        "entries of ConfigMap {name} were not written by the controller and count as absent: {}{more}",
+        "entries of ConfigMap {name} were not written by the controller and are ignored: {}{more}",
         listed.join(", ")
     )
 }

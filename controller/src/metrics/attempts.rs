@@ -57,7 +57,7 @@ impl AttemptMetrics {
             )?,
             terminal: count(
                 "controller_runtime_terminal_reconcile_errors_total",
-                "Failed reconciles that are not tried again: none, all are.",
+                "Failed reconciles that are not retried: always 0.",
                 &own,
             )?,
             panics: count(
@@ -73,7 +73,7 @@ impl AttemptMetrics {
             )?,
             active: registry.int_gauge_vec(
                 "controller_runtime_active_workers",
-                "Workers that reconcile now, by controller.",
+                "Busy workers by controller.",
                 &own,
             )?,
             workers: registry.int_gauge_vec(

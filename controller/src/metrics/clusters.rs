@@ -36,18 +36,18 @@ impl ClusterMetrics {
         Ok(Self {
             requests: registry.int_counter_vec(
                 "vela_cluster_requests_total",
-                "Requests to a cluster that joined, by answer.",
+                "Requests to a member cluster by status code.",
                 &["cluster", "verb", "code"],
             )?,
             times: registry.histogram_vec(
                 "vela_cluster_request_seconds",
-                "Time until the answer of a cluster that joined begins.",
+                "Time until the answer of a member cluster begins.",
                 REQUEST_BUCKETS,
                 &["cluster", "verb"],
             )?,
             left_behind: registry.int_counter_vec(
                 "vela_cluster_left_behind",
-                "Objects that went to the ledger of a cluster.",
+                "Objects that were moved to the ledger of a removed cluster.",
                 &["cluster"],
             )?,
             named: Arc::default(),
@@ -101,7 +101,7 @@ impl States {
             states: gauge(
                 Opts::new(
                     "vela_cluster_state",
-                    "1 for the state that a cluster is in, 0 for the others.",
+                    "1 for the current state of a cluster, 0 for the others.",
                 ),
                 &["cluster", "state"],
             )?,
@@ -112,7 +112,7 @@ impl States {
             queued: gauge(
                 Opts::new(
                     "vela_cluster_waiting",
-                    "Requests to a cluster that wait until fewer are under way.",
+                    "Requests to a cluster that wait because too many are in flight.",
                 ),
                 &["cluster"],
             )?,
@@ -124,13 +124,13 @@ impl States {
                 &["cluster"],
             )?,
             cached: gauge(
-                Opts::new("vela_cluster_cache_bytes", "Bytes of the objects that are watched."),
+                Opts::new("vela_cluster_cache_bytes", "Bytes of the cached objects of a cluster."),
                 &["cluster"],
             )?,
             expires: gauge(
                 Opts::new(
                     "vela_cluster_credential_expires_seconds",
-                    "When the credential of a cluster ends, in seconds since 1970.",
+                    "Expiry of a cluster's credential, as a Unix time.",
                 ),
                 &["cluster"],
             )?,

@@ -1,4 +1,4 @@
-//! What a member of a fleet measures of itself.
+//! Metrics of a fleet member about itself.
 
 use prometheus::{IntCounter, IntGauge};
 use vela_serve::metrics::{Error, Registry};
@@ -24,21 +24,24 @@ impl FleetMetrics {
         let gauge = |name, help| registry.int_gauge(name, help);
         let counter = |name, help| registry.int_counter(name, help);
         Ok(Self {
-            working: gauge("vela_shard_buckets", "Buckets that this replica works on.")?,
+            working: gauge("vela_shard_buckets", "Buckets that this replica holds.")?,
             draining: gauge(
                 "vela_shard_buckets_draining",
                 "Buckets that this replica is handing over.",
             )?,
-            wanted: gauge("vela_shard_buckets_wanted", "Buckets that this replica shall have.")?,
-            applications: gauge("vela_shard_applications", "Applications of these buckets.")?,
-            epoch: gauge("vela_shard_epoch", "How often the members of the fleet changed.")?,
+            wanted: gauge("vela_shard_buckets_wanted", "Buckets that this replica should hold.")?,
+            applications: gauge(
+                "vela_shard_applications",
+                "Applications in this replica's buckets.",
+            )?,
+            epoch: gauge("vela_shard_epoch", "Number of changes of the fleet's members.")?,
             unowned: gauge(
                 "vela_shard_unowned",
-                "Applications whose bucket no living replica holds, as the replica with the leader's duties sees it.",
+                "Applications whose bucket no living replica holds; exported by the replica with the leader's duties.",
             )?,
             session: gauge(
                 "vela_session_remaining_milliseconds",
-                "How long this replica may still write without a renewal of its Lease.",
+                "Time for which this replica may still write without a renewal of its Lease.",
             )?,
             seizures: counter(
                 "vela_shard_seizures_total",
@@ -46,7 +49,7 @@ impl FleetMetrics {
             )?,
             refused: counter(
                 "vela_shard_refused_writes_total",
-                "Writes that were not sent since this replica does not hold the bucket, or not any more.",
+                "Writes that were not sent because this replica does not hold the bucket.",
             )?,
             tables: counter("vela_shard_table_writes_total", "Writes of the table of buckets.")?,
         })

@@ -122,22 +122,22 @@ impl Metrics {
             )?,
             components: times(
                 "apply_component_time_seconds",
-                "Time of an attempt to bring a component to the cluster.",
+                "Time of an attempt to apply a component.",
                 &["stage"],
             )?,
             finished: times(
                 "workflow_finished_time_seconds",
-                "Time of a workflow from its beginning to its end.",
+                "Time of a workflow from start to end.",
                 &["phase"],
             )?,
             renders: times(
                 "kubevela_cue_render_duration_seconds",
-                "Time of a rendering, waiting for a thread included.",
+                "Time of a render, including the wait for a thread.",
                 &["definition_kind", "status"],
             )?,
             fetches: times(
                 "vela_chart_fetch_duration_seconds",
-                "Time until the archive of a chart was there, fetched or found in the cache.",
+                "Time to get the archive of a chart, from its source or from the cache.",
                 &["status"],
             )?,
             requests: times(
@@ -152,7 +152,7 @@ impl Metrics {
             )?,
             answers: count(
                 "rest_client_requests_total",
-                "Requests to the API server by answer.",
+                "Requests to the API server by status code.",
                 &["code", "host", "method"],
             )?,
             answer_times: registry.histogram_vec(
@@ -163,7 +163,7 @@ impl Metrics {
             )?,
             step_makings: times(
                 "generate_task_runners_time_seconds",
-                "Time to make the steps of a workflow.",
+                "Time to generate the steps of a workflow.",
                 &["controller"],
             )?,
             step_times: times(
@@ -172,12 +172,12 @@ impl Metrics {
                 &["controller", "step_type"],
             )?,
             runs: registry
-                .int_counter("workflowrun_initialized_num", "Runs of a workflow that began.")?,
+                .int_counter("workflowrun_initialized_num", "Workflow runs that started.")?,
             attempts: AttemptMetrics::new(registry)?,
             queues: QueueMetrics::new(registry)?,
             set_aside: registry.int_gauge(
                 "vela_applications_set_aside",
-                "Applications that are not reconciled because processes died over them.",
+                "Applications that are set aside because processes died while they reconciled them.",
             )?,
             leading: gauge(
                 "leader_election_master_status",

@@ -24,7 +24,10 @@ impl NodeMetrics {
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let gauge = |name: &str, help: &str| registry.int_gauge_vec(name, help, &["cluster"]);
         Ok(Self {
-            connected: gauge("cluster_isconnected", "1: the nodes of the cluster could be read.")?,
+            connected: gauge(
+                "cluster_isconnected",
+                "1 if the nodes of the cluster could be read.",
+            )?,
             workers: gauge("cluster_worker_node_number", "Nodes outside of the control plane.")?,
             masters: gauge("cluster_master_node_number", "Nodes of the control plane.")?,
             memory: [

@@ -66,12 +66,12 @@ impl QueueMetrics {
         Ok(Self {
             adds: registry.int_counter_vec(
                 "workqueue_adds_total",
-                "Keys put into the queue.",
+                "Keys added to the queue.",
                 &LABELS,
             )?,
             retries: registry.int_counter_vec(
                 "workqueue_retries_total",
-                "Keys to be reconciled again later, after a failure or as planned.",
+                "Keys that were requeued, after a failure or as scheduled.",
                 &LABELS,
             )?,
             waits: registry.histogram_vec(
@@ -136,11 +136,11 @@ impl Loads {
             )?,
             unfinished: seconds(
                 "workqueue_unfinished_work_seconds",
-                "How long the attempts in flight have taken so far, together.",
+                "Sum of the ages of all keys that workers handle, in seconds.",
             )?,
             longest: seconds(
                 "workqueue_longest_running_processor_seconds",
-                "How long the longest attempt in flight has taken so far.",
+                "Age of the oldest key that a worker handles, in seconds.",
             )?,
         })
     }

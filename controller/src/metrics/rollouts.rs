@@ -64,7 +64,7 @@ impl RolloutMetrics {
     pub(super) fn new(registry: &Registry) -> Result<Self, Error> {
         let total = registry.int_counter_vec(
             "vela_rollouts_total",
-            "Rollouts of Applications by how they ended.",
+            "Rollouts of Applications by result.",
             &["result"],
         )?;
         // An alarm about their shares needs all of them.

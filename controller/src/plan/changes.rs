@@ -1,4 +1,4 @@
-//! What a plan comes to: the objects that would be written, field by field. Values of Secrets are in none of it.
+//! The result of a plan: the objects that would be written, field by field, without values of Secrets.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `vela-controller plan`: what an edit would do to the cluster, or that nothing would be done, before it happens.
+//! `vela-controller plan`: shows how an edit would change the cluster.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -40,19 +40,19 @@ struct Cli {
         conflicts_with = "all"
     )]
     filename: Vec<PathBuf>,
-    /// All Applications of the cluster (or of --namespace), as they are.
+    /// All stored Applications of the cluster (or of --namespace).
     #[arg(long)]
     all: bool,
-    /// With --all: also what would be lost or not work under this controller.
+    /// With --all: also report what would be lost or not work with this controller.
     #[arg(long, requires = "all")]
     preflight: bool,
-    /// With a definition: what else than Applications that no longer render is exit code 3.
+    /// With a definition: exit code 3 not only if Applications no longer render.
     #[arg(long, value_enum, default_value_t = FailOn::Broken)]
     fail_on: FailOn,
-    /// How it is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Flags of the controller, behind `--`, instead of those of its Deployment.
+    /// Flags of the controller, after `--`, instead of those of its Deployment.
     #[arg(last = true)]
     controller: Vec<OsString>,
     #[command(flatten)]

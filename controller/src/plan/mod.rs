@@ -1,4 +1,4 @@
-//! What a run would write, without writing it.
+//! Plans: the writes of a run, without carrying them out.
 //!
 //! A plan is the real reconcile over an API server that only tries out writes ([`overlay`]): it renders, compares, dispatches and
 //! collects with the controller's own code ([`stage`]). What a run waits for is noted and taken to have come ([`rehearsal`]).

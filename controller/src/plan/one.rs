@@ -1,4 +1,4 @@
-//! The plan of one Application: as it would be stored, and what a run of it would write.
+//! The plan of one Application: its stored form, and the writes of its run.
 
 use http::{HeaderValue, Method, Request, header};
 use kube::Client;

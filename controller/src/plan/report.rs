@@ -1,4 +1,4 @@
-//! A plan as people read it: text for terminals, markdown for a comment in a pull request.
+//! A plan for users: text for terminals, markdown for a comment in a pull request.
 
 use std::fmt::Write as _;
 

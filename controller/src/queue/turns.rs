@@ -1,4 +1,4 @@
-//! Whose turn it is: the order of the keys that wait for a worker. Pure; the clock and the workers are the queue's.
+//! The order of the keys that wait for a worker. Pure; the clock and the workers are the queue's.
 //!
 //! *Classes* share the workers by weight (stride scheduling): an edit comes before thousands of resyncs, and no class waits for
 //! ever. Within a class *namespaces* share by the time that their keys take (start-time fair queueing): what one namespace has

@@ -1,4 +1,4 @@
-//! What part of the workers a namespace has while others wait, as the operator says it (`--namespace-weights`).
+//! The share of the workers that a namespace has while others wait (`--namespace-weights`).
 
 use std::collections::BTreeMap;
 

@@ -158,7 +158,7 @@ async fn a_warning_writes_nothing_and_is_told_once() {
         reconcile(&world, &process).await;
     }
     let message = reported(&world)["message"].as_str().unwrap().to_owned();
-    assert_eq!(message, "ConfigMap x was deleted and is not made again");
+    assert_eq!(message, "ConfigMap x was deleted and is not recreated");
     assert_eq!((uid(&world, "x"), world.server.state.lock().writes - before), (Value::Null, 2));
     // It was counted: once changed, once deleted is the same object that differs still.
     assert_eq!(counted(&process, DriftAction::Left), 1);

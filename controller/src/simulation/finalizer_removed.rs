@@ -1,4 +1,4 @@
-//! Somebody takes the finalizer off: to delete the Application alone, or by writing it back without.
+//! Another client removes the finalizer: to delete only the Application, or by an update without it.
 
 use std::time::Duration;
 

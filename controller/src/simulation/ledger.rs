@@ -1,4 +1,4 @@
-//! What was left behind in clusters that are gone stands in the ledger: nothing is forgotten, and nothing waits for it.
+//! Objects left behind in removed clusters are in the ledger: no record is lost, and nothing waits for them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A rollout that fails: the last spec is back, once, also if the process dies at any write, and never against Git.
+//! A failed rollout: the last spec is restored once, even if the process dies at any write, and never against Git.
 
 use serde_json::{Value, json};
 

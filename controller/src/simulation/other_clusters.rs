@@ -52,8 +52,8 @@ fn condition(world: &World, type_: &str) -> (String, String) {
     (text("reason"), text("message"))
 }
 
-const LEFT: &str = "Objects in other clusters are left as they are, this controller manages its own \
-    cluster only: 1 in \"far\".";
+const LEFT: &str = "Objects in other clusters are left unchanged, since this controller manages only its own \
+     cluster: 1 in \"far\".";
 
 /// A settled Application with the ConfigMap `x`, whose tracker records another `x` in the cluster `far`; `alone`: that is
 /// all it records, and there is no `x` here.

@@ -66,7 +66,7 @@ async fn a_step_says_that_it_is_put_off() {
     reconcile_times(&world, &process, 20, true).await;
     let waits = step(&world, "d");
     assert_eq!((&waits["phase"], &waits["reason"]), (&json!("running"), &json!("Wait")));
-    assert!(waits["message"].as_str().unwrap().contains("overloaded or away"), "{waits}");
+    assert!(waits["message"].as_str().unwrap().contains("overloaded or unreachable"), "{waits}");
     assert_eq!(counted(&world), before);
     let asked = world.server.state.lock().asked_in_vain;
     for turn in 0..20 {

@@ -1,4 +1,4 @@
-//! Paused means planned: what a paused Application asks for is written down once, and nothing else is done until it goes on.
+//! Paused Applications: a requested plan is written once, and nothing else happens until the Application resumes.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A plan does not lie: what it says is what the run that follows writes, object by object, and nothing is written by it.
+//! Plans are true: the following run writes exactly the planned objects, and the plan itself writes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

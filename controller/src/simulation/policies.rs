@@ -279,7 +279,7 @@ async fn an_object_is_recreated_when_its_predecessor_is_gone() {
         if held {
             reconcile_times(&world, &process, 1).await;
             assert_eq!(map(&world, "x")["data"]["v"], "1");
-            let said = "ConfigMap x is being deleted, it is made again when it is gone";
+            let said = "ConfigMap x is being deleted; it will be recreated once it is gone";
             assert!(message(&world).contains(said), "{}", message(&world));
             // It waits, that is no failed attempt.
             let step = world.app("a")["status"]["workflow"]["steps"][0].clone();

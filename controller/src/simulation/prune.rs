@@ -1,5 +1,5 @@
-//! Deletions that ask: what leaves the spec stays until its generation is approved, wherever the process dies, and everything
-//! else goes on.
+//! Deletions that need an approval: an object that leaves the spec stays until its generation is approved, wherever the
+//! process dies, and everything else goes on.
 
 use serde_json::{Value, json};
 

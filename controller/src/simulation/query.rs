@@ -1,4 +1,4 @@
-//! Steps that ask what an Application consists of: no more than the author of the one that asks may see.
+//! Steps that query an Application's objects get no more than their own author may see.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The cluster refuses an object: nothing of the dispatch is applied and nothing stays recorded, whether the object was tried
+//! A refused object: nothing of the dispatch is applied and nothing stays recorded, whether the object was tried
 //! out or its write was the trial.
 
 use serde_json::{Value, json};

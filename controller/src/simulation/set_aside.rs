@@ -1,4 +1,4 @@
-//! An Application over which processes died is left alone, says so once, and is forgiven by an edit.
+//! An Application over which processes died is not reconciled, reports that once, and is retried after an edit.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What the caches do not show: an Application that was created again, objects that cannot be listed.
+//! Incomplete caches: an Application that was recreated, objects that cannot be listed.
 
 use http::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A status that only says something in other words waits for what changes next, or for a second.
+//! A status that differs only in messages is written after a second, or with the next change.
 
 use std::time::Duration;
 

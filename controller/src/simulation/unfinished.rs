@@ -1,4 +1,4 @@
-//! A reconcile that did not end is reported to the Application's owner, until one does.
+//! A reconcile that panicked or timed out is reported in the Application's status until one ends.
 
 use serde_json::{Value, json};
 
@@ -20,9 +20,9 @@ async fn what_broke_is_told_until_it_works() {
     for (ended, message) in [
         (
             Ended::Panicked("boom".to_owned()),
-            "internal error while reconciling, the application is left as it is: boom",
+            "internal error while reconciling; no further changes were made: boom",
         ),
-        (Ended::TimedOut, "the reconcile was stopped after 180s, the application is left as it is"),
+        (Ended::TimedOut, "the reconcile was stopped after 180s; no further changes were made"),
     ] {
         let world = World::new();
         let mut process = world.start();

@@ -1,4 +1,4 @@
-//! One replica of several works: the one that holds the Lease, or the only one.
+//! Leader mode: of several replicas only the one that holds the Lease works.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub(super) async fn lead(
         Some(running) => tokio::select! {
             () = stop.cancelled() => false,
             ended = running => {
-                error!(?ended, "the lease is lost, ending at once");
+                error!(?ended, "the lease is lost, exiting immediately");
                 true
             }
         },

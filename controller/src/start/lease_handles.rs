@@ -1,4 +1,4 @@
-//! What must go on while a process ends or hangs: the Lease, and the record of what is in flight.
+//! Handles of the Lease, which is renewed while a process ends or hangs, and of the record of reconciles in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,9 @@ impl LeaseHandles {
                 *self.noting.lock() = Some(self.vital.spawn(keep));
             }
             // What is not known is not held against anybody.
-            Err(error) => tracing::warn!(%error, "what the last leader was at is not known"),
+            Err(error) => {
+                tracing::warn!(%error, "the reconciles in flight of the last leader are unknown")
+            }
         }
         Ok(())
     }
@@ -82,7 +84,7 @@ impl LeaseHandles {
     /// The workers do not get on: somebody else shall lead. Nothing more is written from here, whatever still moves.
     pub(super) fn give_up_frozen(&self, queues: &Queues) {
         let in_flight = queues.describe();
-        tracing::error!(in_flight, "the workers are frozen, giving up the lease and ending");
+        tracing::error!(in_flight, "the workers are frozen, releasing the lease and exiting");
         self.release.cancel();
         self.electing.close();
         // The follower waits for the Lease; with it given away it need not wait for its end.

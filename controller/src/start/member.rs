@@ -1,4 +1,4 @@
-//! Several replicas work, each on its share: this one is a member of a fleet.
+//! Fleet mode: several replicas work, each on its share, and this one is a member.
 
 use std::sync::Arc;
 

@@ -248,7 +248,7 @@ async fn connections(
     let accounts = Accounts { namespace: &namespace, options };
     let connections = Connections::under(accounts, io, &controllers, metrics, stop).await?;
     if connections.is_some() {
-        info!(namespace, "each controller has a ServiceAccount of its own");
+        info!(namespace, "each controller has its own ServiceAccount");
     }
     Ok(connections)
 }

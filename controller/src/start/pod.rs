@@ -1,4 +1,4 @@
-//! Who this process is, by the Pod it runs in.
+//! The identity of this process: the Pod that it runs in.
 
 use anyhow::Context as _;
 

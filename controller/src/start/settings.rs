@@ -1,4 +1,4 @@
-//! What the flags say, as the parts of the process take it.
+//! The settings of the parts of the process, from its flags.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -112,7 +112,7 @@ impl Collector {
 
     async fn export(&self, spans: Vec<SpanData>) {
         if let Err(error) = self.exporter.export(spans).await {
-            warn!(%error, "a trace is lost: the collector did not take it");
+            warn!(%error, "a trace is lost: the collector refused it");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! When the components and objects of a rollout came, and since when components are healthy: the status does not say.
+//! The times at which components and objects of a rollout appeared and became healthy, which the status lacks.
 
 use std::collections::BTreeMap;
 

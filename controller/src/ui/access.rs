@@ -1,4 +1,4 @@
-//! Which requests are answered at all: reads, by this name of ours, that no page of somebody else has caused.
+//! Access control of requests: only reads, to an allowed host name, not caused by another site's page.
 //!
 //! A browser sends what any page asks for to a server on loopback. A page of another origin gets no answer to read, and one whose
 //! name was pointed at this address (DNS rebinding) comes with that name as host.

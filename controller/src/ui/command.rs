@@ -35,26 +35,26 @@ const CERT_INTERVAL: Duration = Duration::from_secs(1);
     about = "A page that shows Applications, as whoever looks may see them; it changes nothing"
 )]
 struct Cli {
-    /// The address to listen on; other than loopback with --tokens and --tls-cert-dir only.
+    /// Address to listen on; one other than loopback needs --tokens and --tls-cert-dir.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
-    /// The port; 0 takes a free one.
+    /// Port; 0 selects a free one.
     #[arg(long, default_value_t = 9180)]
     port: u16,
-    /// Each viewer has a bearer token of his own; of the kubeconfig only the server counts. Without it everything is read under
-    /// the kubeconfig, by whoever has the key that is printed.
+    /// Each viewer enters a bearer token; only the server's address of the kubeconfig is used. Without it all requests use
+    /// the kubeconfig, for every viewer with the printed key.
     #[arg(long)]
     tokens: bool,
-    /// Names under which the server is reached, other than loopback.
+    /// Host names of the server other than loopback.
     #[arg(long, value_delimiter = ',')]
     host: Vec<String>,
-    /// Folder with tls.crt and tls.key: HTTPS. The files may change.
+    /// Folder with tls.crt and tls.key, for HTTPS. Changed files are reloaded.
     #[arg(long)]
     tls_cert_dir: Option<PathBuf>,
     /// Address of /healthz and /readyz.
     #[arg(long, default_value_t = ListenAddr::Off)]
     health_addr: ListenAddr,
-    /// Flags of the controller for plans, behind `--`, instead of those of its Deployment.
+    /// Flags of the controller for plans, after `--`, instead of those of its Deployment.
     #[arg(last = true)]
     controller: Vec<OsString>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What is shown of one Application without its objects: its run as a graph, its components with their health.
+//! The view of one Application without its objects: its run as a graph, its components with their health.
 
 use serde::Serialize;
 use vela_api::names::annotation;

@@ -1,4 +1,4 @@
-//! What happened to an Application: its events, its revisions, and in what two of them differ.
+//! The history of an Application: its events, its revisions, and differences between two of them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The objects of an Application as the cluster has them, for whoever may read them.
+//! The live objects of an Application, read with the viewer's rights.
 
 use std::collections::BTreeSet;
 

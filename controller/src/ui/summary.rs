@@ -1,4 +1,4 @@
-//! What the list shows of an Application: where it is, and why.
+//! A row of the list: an Application's phase, and the reason for it.
 
 use serde::Serialize;
 use serde_json::Value;

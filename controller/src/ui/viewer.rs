@@ -1,4 +1,4 @@
-//! As whom the API server is asked: the viewer of a request, never this server.
+//! The identity of requests to the API server: that of the viewer, never that of this server.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What an Application wants done about drift: the words of the annotation `app.oam.dev/drift` and of apply-once rules.
+//! How an Application wants drift to be handled: the values of the annotation `app.oam.dev/drift` and of apply-once rules.
 
 /// What happens to an object that somebody else changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! What of an object has a type that its kind does not declare, so that the object cannot be read at all.
+//! Fields of an object with a type that its kind does not declare, so that the object cannot be decoded.
 //!
 //! Answers from the declarations alone: a field is checked because a type of this crate has it. Only types are compared. What is
 //! missing, unknown or out of range is for schemas and rules; a null stands for no value, as for Go.

@@ -1,4 +1,4 @@
-//! What an Application asks for when its rollout fails: the words of the annotation `app.oam.dev/on-failure`.
+//! How an Application wants failed rollouts to be handled: the values of the annotation `app.oam.dev/on-failure`.
 
 /// What happens when a rollout fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Which deletions of an Application's objects ask a person first.
+//! Rules about deletions of an Application's objects that need an approval.
 //!
 //! The annotation `app.oam.dev/prune` has the rules, separated by semicolons: `confirm` (every object), `confirm=KIND,KIND`,
 //! `confirm=all` (every object, also when the Application itself is deleted) and `limit=10` or `limit=50%` (more than that at

@@ -1,4 +1,4 @@
-//! What a dispatch sends, and in which order: decided from facts about its objects, before anything is sent.
+//! The plan of a dispatch: its requests and their order, decided from facts before anything is sent.
 //!
 //! Objects are recorded before they are written, and nothing stays recorded if the API server refuses an object of the
 //! dispatch. So the objects are validated by a dry run first, with two exceptions:

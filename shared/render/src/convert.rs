@@ -1,4 +1,4 @@
-//! From nodes of an evaluation to terms.
+//! Converts nodes of an evaluation to terms.
 
 use crate::messages;
 use crate::patch::Markers;

@@ -1,4 +1,4 @@
-//! Admission of definitions: what can be said of a template without parameters and context.
+//! Admission of definitions: checks of a template without parameters and context.
 
 use crate::Renderer;
 use crate::cache::Flavour;

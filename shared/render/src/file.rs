@@ -388,7 +388,7 @@ template: {
             ("a: {type: \"x\"}\ntemplate: {}", "f.cue:1:1: invalid type x"),
             (
                 "a: {type: \"trait\"}\nb: {}\ntemplate: {}",
-                "f.cue:2:1: a file holds one definition, this one holds a and b",
+                "f.cue:2:1: a file must have one definition; this one has a and b",
             ),
             ("a: {type: \"trait\"}\ntemplate: 1", "f.cue:2:11: the template must be a struct"),
             (

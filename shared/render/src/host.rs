@@ -1,4 +1,4 @@
-//! What a template may ask for while it is evaluated: provider functions and HTTP.
+//! Calls that a template may make while it is evaluated: provider functions and HTTP.
 
 use crate::{json, messages};
 use base64::Engine as _;

@@ -1,4 +1,4 @@
-//! What templates are evaluated with, read by the evaluator in place: nothing is built in between.
+//! Inputs of templates, read by the evaluator in place, without an intermediate copy.
 
 use crate::json;
 use crate::term::{Term, default_of};

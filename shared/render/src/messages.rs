@@ -1,4 +1,4 @@
-//! Every sentence this crate says to users.
+//! All messages of this crate for users.
 //!
 //! Texts that the ecosystem searches for (`conflicting values`, `is not allowed`, the wrappers of
 //! stages) are contained as they are known.
@@ -89,7 +89,7 @@ pub(crate) fn patch_error(error: &PatchError) -> String {
 }
 
 pub(crate) fn unknown_key(key: &str, reason: &str) -> String {
-    format!("the key {key} of this element is not known: {reason}")
+    format!("the key {key} of this element is unknown: {reason}")
 }
 
 pub(crate) fn settings(name: &str, cause: &dyn Display) -> String {
@@ -228,7 +228,7 @@ pub(crate) fn no_output() -> String {
 
 pub(crate) fn without_template(definition: &str) -> String {
     format!(
-        "definition {definition} has no template: neither spec.schematic.cue nor spec.schematic.terraform is there"
+        "definition {definition} has no template: it has neither spec.schematic.cue nor spec.schematic.terraform"
     )
 }
 
@@ -301,11 +301,11 @@ pub(crate) fn message_not_string() -> String {
 }
 
 pub(crate) fn unexpected_declaration() -> String {
-    "only fields may stand at the top of a definition file".to_owned()
+    "only fields are allowed at the top level of a definition file".to_owned()
 }
 
 pub(crate) fn duplicate_definition(first: &str, second: &str) -> String {
-    format!("a file holds one definition, this one holds {first} and {second}")
+    format!("a file must have one definition; this one has {first} and {second}")
 }
 
 pub(crate) fn no_metadata() -> String {
@@ -399,7 +399,7 @@ pub(crate) fn explicit_policy(name: &str, why: &dyn Display) -> String {
 
 pub(crate) fn explicit_global(name: &str, kind: &str) -> String {
     format!(
-        "policy {name:?} is of the global type {kind:?}, which every Application has: take it out of spec.policies"
+        "policy {name:?} is of the global type {kind:?}, which every Application has: remove it from spec.policies"
     )
 }
 

@@ -1,4 +1,4 @@
-//! Application-scoped policies: what they make of an Application before it is parsed.
+//! Application-scoped policies: they change an Application before it is parsed.
 //!
 //! Pure: the template of a policy is evaluated with its parameters and a view of the Application,
 //! and what it puts into `output` changes that view. Which policies there are, whether a result is

@@ -309,7 +309,7 @@ fn no_schematic_at_all() {
         cannot generate manifests from component web:
 
         Template errors:
-          definition shop has no template: neither spec.schematic.cue nor spec.schematic.terraform is there
+          definition shop has no template: it has neither spec.schematic.cue nor spec.schematic.terraform
           field not found: output"]]
     .assert_eq(&refused(&json!({"workload": {"type": "deployments.apps"}})));
 }

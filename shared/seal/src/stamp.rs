@@ -1,4 +1,4 @@
-//! Stamps: who wrote an object. The annotations can be written by anybody; the seal among them cannot.
+//! Stamps: the author of an object. The annotations can be written by anybody; the seal among them cannot.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Whose job runs next: a pure queue of jobs by group (a namespace), for the threads of the [`pool`](crate::pool).
+//! Fair scheduling: a pure queue of jobs by group (a namespace), for the threads of the [`pool`](crate::pool).
 //!
 //! Groups take turns, this many jobs of one do not hold up one of another, and none has all threads at once. A group whose jobs
 //! ran long lately is heavy: its jobs wait for those of the others, and heavy groups together leave one thread free. What a

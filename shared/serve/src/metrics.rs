@@ -147,7 +147,7 @@ impl Registry {
         let gauge = IntGaugeVec::new(
             Opts::new(
                 "vela_ready",
-                "1 if the condition of readiness holds; condition all: if every one does.",
+                "1 if a readiness condition holds; condition all: if all hold.",
             )
             .const_label("component", component),
             &["condition"],

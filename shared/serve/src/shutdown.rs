@@ -26,7 +26,7 @@ pub fn on_signal() -> io::Result<CancellationToken> {
             _ = terminate.recv() => {},
             _ = interrupt.recv() => {},
         }
-        warn!("second signal, exiting at once");
+        warn!("second signal, exiting immediately");
         #[allow(clippy::exit, reason = "the operator asked twice; draining was cut short")]
         std::process::exit(1);
     });

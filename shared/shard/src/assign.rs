@@ -1,4 +1,4 @@
-//! Who should have which bucket: as even as whole buckets allow, and as little movement as that allows.
+//! Assigns buckets to replicas: evenly, and with as few moves as possible.
 //!
 //! Rendezvous hashing decides who is preferred, capacity the balance, and what is held now the stability.
 

@@ -1,4 +1,4 @@
-//! When to check again: counters per step, and the delay they give.
+//! Back-off of steps: counters per step, and the resulting delay.
 //!
 //! The counters outlive a process (the caller stores them with the workflow's variables), so a
 //! new leader continues where the old one stopped.

@@ -1,4 +1,4 @@
-//! The `if` of a step: a CUE expression over what is known so far.
+//! The `if` of a step: a CUE expression over statuses, inputs, context and parameters.
 
 use std::sync::Arc;
 

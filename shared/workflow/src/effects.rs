@@ -1,4 +1,4 @@
-//! Outside effects that must not be repeated: what a step noted before and after each.
+//! External effects that must not be repeated: a step's notes before and after each.
 //!
 //! Before the effect an intent is noted (and stored by the caller), after it the outcome. A later
 //! pass finds the outcome and continues with it. Where only the intent is found, nobody

@@ -1,4 +1,4 @@
-//! What can be said of a workflow before it runs: names nobody has, values nobody makes, cycles.
+//! Checks of a workflow before it runs: unknown names, outputs that no step produces, cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 

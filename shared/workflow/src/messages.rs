@@ -1,4 +1,4 @@
-//! What a person reads in the status of a workflow.
+//! Messages in the status of a workflow.
 
 /// A step whose dependency is not finished.
 #[must_use]
@@ -164,7 +164,7 @@ pub fn variable_not_found(path: &str) -> String {
 }
 
 /// The stored variables are CUE, but no struct.
-pub const VARIABLES_NOT_STRUCT: &str = "the variables are no struct";
+pub const VARIABLES_NOT_STRUCT: &str = "the variables are not a struct";
 
 /// Bytes that are not base64.
 pub const NOT_BASE64: &str = "bt is not base64";
@@ -201,7 +201,7 @@ pub fn metric_condition(condition: &str, reason: &str) -> String {
 /// A metric that is as it should be.
 #[must_use]
 pub fn metric_holds(condition: &str, value: &str) -> String {
-    format!("the metric is {value}, as {condition} wants")
+    format!("the metric is {value}, as required by {condition}")
 }
 
 /// A metric that has been as it should be for some time.
@@ -217,7 +217,7 @@ pub const METRIC_PASSED: &str = "the metric met the condition for long enough";
 #[must_use]
 pub fn metric_fails_first(condition: &str, value: &str, allowed: &str) -> String {
     format!(
-        "the metric is {value}, and {condition} is wanted: the step fails if that lasts {allowed}"
+        "the metric is {value}, but {condition} is required: the step fails if that lasts {allowed}"
     )
 }
 
@@ -231,7 +231,7 @@ pub fn metric_fails(
     over: bool,
 ) -> String {
     let end = if over { ", the step fails" } else { "" };
-    format!("the metric is {value}, and {condition} is wanted: for {elapsed} of {allowed}{end}")
+    format!("the metric is {value}, but {condition} is required: for {elapsed} of {allowed}{end}")
 }
 
 /// An effect that was started and whose result is unknown.
@@ -245,17 +245,17 @@ pub fn effect_unknown(what: &str, started: &str) -> String {
 /// A config whose template does not make it.
 #[must_use]
 pub fn config_template(reason: &str) -> String {
-    format!("the template of the config does not take these properties: {reason}")
+    format!("the template of the config does not accept these properties: {reason}")
 }
 
 /// A template of a config that makes something else.
-pub const CONFIG_NOT_A_SECRET: &str = "the output of the template of the config is no Secret";
+pub const CONFIG_NOT_A_SECRET: &str = "the output of the template of the config is not a Secret";
 
 /// A config whose properties must not be shown.
 pub const CONFIG_SENSITIVE: &str = "the config is sensitive";
 
 /// A Secret of the config's name that is no config.
-pub const CONFIG_NOT_ONE: &str = "a Secret of this name exists and is no config";
+pub const CONFIG_NOT_ONE: &str = "a Secret of this name exists and is not a config";
 
 /// A config that would have another template.
 pub const CONFIG_TEMPLATE_CHANGED: &str =
@@ -300,13 +300,13 @@ pub fn waits(step: &str, others: usize, since: &str, seconds: u64) -> String {
 /// A step that failed and is tried again.
 #[must_use]
 pub fn tries_again(step: &str, failures: u32, most: u32, again: &str) -> String {
-    format!("step {step} failed {failures} of {most} times, tried again by {again}")
+    format!("step {step} failed {failures} of {most} times, next attempt by {again}")
 }
 
 /// A workflow that continues by itself.
 #[must_use]
 pub fn suspended_until(step: &str, until: &str) -> String {
-    format!("suspended at step {step}, goes on at {until}")
+    format!("suspended at step {step}, continues at {until}")
 }
 
 /// A template with a package that is not there.

@@ -196,14 +196,17 @@ mod tests {
                 out["message"].as_str().unwrap().to_owned(),
             )
         };
-        assert_eq!(observe("0.97", 0).2, "the metric is 0.97, as >=0.95 wants");
-        assert_eq!(observe("0.97", 20).2, "the metric is 0.97, as >=0.95 wants: for 20s of 1m");
+        assert_eq!(observe("0.97", 0).2, "the metric is 0.97, as required by >=0.95");
+        assert_eq!(
+            observe("0.97", 20).2,
+            "the metric is 0.97, as required by >=0.95: for 20s of 1m"
+        );
         // a failure between starts both over
         assert!(observe("0.1", 30).2.ends_with("the step fails if that lasts 30s"));
         assert!(!observe("0.1", 50).1);
-        assert!(observe("0.97", 55).2.ends_with("as >=0.95 wants"));
+        assert!(observe("0.97", 55).2.ends_with("as required by >=0.95"));
         assert!(observe("0.97", 115).0);
-        assert!(observe("NaN", 120).2.contains("is NaN, and >=0.95 is wanted"));
+        assert!(observe("NaN", 120).2.contains("is NaN, but >=0.95 is required"));
         let last = observe("0.1", 151);
         assert!(last.1 && last.2.ends_with("for 31s of 30s, the step fails"));
     }

@@ -1,4 +1,4 @@
-//! What a person does to a workflow, as changes of its status.
+//! Operations on a workflow (suspend, resume, restart, ...), as changes of its status.
 //!
 //! The `vela` client writes the same changes to the API server; the engine uses these for
 //! restarts of its own and to test that it understands the client's.

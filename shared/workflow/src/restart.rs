@@ -1,4 +1,4 @@
-//! The annotation `app.oam.dev/restart-workflow`: run again now, at a time, or again and again.
+//! The annotation `app.oam.dev/restart-workflow`: run again now, at a time, or periodically.
 
 use jiff::{SignedDuration, Timestamp};
 use vela_gocompat::duration::Duration as GoDuration;

@@ -1,4 +1,4 @@
-//! What is known of a workflow that began: phases, reasons and when things happened.
+//! The state of a started workflow: phases, reasons and times.
 
 use std::collections::HashMap;
 

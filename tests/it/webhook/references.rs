@@ -192,7 +192,7 @@ async fn an_author_without_rights_learns_nothing() {
         (answers(&applications, named("here")).await, answers(&applications, named("gone")).await);
     for (name, reported) in [("here", &here), ("gone", &gone)] {
         let expected = format!(
-            "failed to load ref object ConfigMap {ns}/{name}: user \"system:serviceaccount:{ns}:author\", under whom this Application is deployed, cannot get configmaps in namespace \"{ns}\""
+            "failed to load ref object ConfigMap {ns}/{name}: user \"system:serviceaccount:{ns}:author\", as whom this Application is deployed, cannot get configmaps in namespace \"{ns}\""
         );
         assert!(reported.contains(&expected), "{reported}");
         assert!(!reported.contains("not found"), "{reported}");

@@ -1,4 +1,4 @@
-//! Who may use which definition, and under whose identity an Application is applied.
+//! Permissions on definitions, and the identity of an Application.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Types of components, traits and steps to definitions.
+//! Finds the definitions of component, trait and step types.
 
 use std::sync::Arc;
 

@@ -268,7 +268,7 @@ mod tests {
         }
         for often in ["0s", "-1h", "3s"] {
             let text = format!(
-                "metadata.annotations[app.oam.dev/restart-workflow]: \"{often}\" lets the workflow run again and again without a pause; the shortest is 10 s"
+                "metadata.annotations[app.oam.dev/restart-workflow]: \"{often}\" lets the workflow run repeatedly without a pause; the shortest pause is 10 s"
             );
             assert_eq!(check(None, often), (vec![text.clone()], Vec::new()));
             // What is stored already does not stand in the way of another edit.

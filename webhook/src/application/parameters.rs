@@ -1,4 +1,4 @@
-//! Parameters against the schema of their definition: names nobody knows, values nobody gave.
+//! Checks parameters against the schema of their definition: unknown names, missing values.
 //!
 //! The schema is the one users see in forms and documentation. Where it is open or has
 //! alternatives nothing is reported: what is reported here must be right.

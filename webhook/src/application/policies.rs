@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(
             findings.warnings,
             [
-                "p.rules[0].stratgy: policy type garbage-collect has no such parameter, it is ignored; did you mean \"strategy\"?"
+                "p.rules[0].stratgy: policy type garbage-collect has no such parameter; it is ignored; did you mean \"strategy\"?"
             ]
         );
     }
@@ -425,7 +425,7 @@ mod tests {
             assert_eq!(
                 reported(json!({ key: { "region": "moon" } })),
                 [format!(
-                    "p.{key}: no cluster that has joined has these labels; the deployment fails until one does"
+                    "p.{key}: no cluster with these labels has joined; the deployment fails until one does"
                 )]
             );
         }

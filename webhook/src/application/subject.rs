@@ -1,4 +1,4 @@
-//! What the rules of an Application read, and what they report to.
+//! The input of the rules about Applications, and the collector of their findings.
 
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-//! Traits: whether they are made for the workload they are attached to.
+//! Traits: checks that they apply to the workload that they are attached to.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What of a definition has another type than its kind declares: it cannot be read at all.
+//! Fields of a definition with a type that its kind does not declare, so that it cannot be decoded.
 
 use serde_json::Value;
 use vela_api::{DefinitionKind, mistyped};

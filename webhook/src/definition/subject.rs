@@ -1,4 +1,4 @@
-//! What the rules of a definition read.
+//! The input of the rules about definitions.
 
 use serde_json::{Map, Value};
 

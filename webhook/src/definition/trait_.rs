@@ -1,4 +1,4 @@
-//! TraitDefinitions: they must do something.
+//! TraitDefinitions: checks that they have an effect.
 
 use super::cue;
 use super::subject::Subject;

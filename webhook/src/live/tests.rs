@@ -1,4 +1,4 @@
-//! The API server behind a function: what is asked, how often, and what becomes of its answers.
+//! Tests of live reads, with a fake API server: the requests, their number, and the use of the answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -11,14 +11,14 @@ pub(crate) const BOTH_VERSIONS: &str =
 pub(crate) const DUPLICATED_STEP: &str = "duplicated step name";
 pub(crate) const EMPTY_STEP_NAME: &str = "a step needs a name";
 pub(crate) const REF_AND_STEPS: &str = "a workflow has either steps or a ref";
-pub(crate) const SPEC_REMOVED: &str = "an Application that loses its spec would lose everything it deployed; to delete that, delete the Application or write components: []";
+pub(crate) const SPEC_REMOVED: &str = "without a spec the Application would lose all objects that it deployed; to delete them, delete the Application or write components: []";
 pub(crate) const SERVICE_ACCOUNT: &str = "authentication is on, so an Application acts as its author: it cannot choose a ServiceAccount by annotation";
 pub(crate) const AUTHENTICATION_OFF: &str = "authentication is off: this Application is deployed with the rights of the controller, not of its author; the chart's value authentication.enabled=true deploys every Application with the rights of its author";
 pub(crate) const NO_STAMP_KEY: &str =
-    "the key that stamps are sealed with is not there yet; the controller makes it when it starts";
-pub(crate) const NO_EVIDENCE: &str = "you are a cluster administrator, but neither your user nor one of your first 32 groups is one by itself: this Application is deployed without the rights of administrators";
+    "the key that seals stamps does not exist yet; the controller creates it when it starts";
+pub(crate) const NO_EVIDENCE: &str = "you are a cluster administrator, but neither your user alone nor one of your first 32 groups alone has these rights: this Application is deployed without the rights of administrators";
 pub(crate) const NOT_CONFIRMED: &str = "metadata.annotations[app.oam.dev/stamp]: only a cluster administrator can confirm the author of an Application; the value renew makes you its author";
-pub(crate) const NO_SHARD: &str = "no shard takes Applications now; nothing happens until the label controller.core.oam.dev/scheduled-shard-id names one";
+pub(crate) const NO_SHARD: &str = "no shard accepts Applications now; this one is not reconciled until the label controller.core.oam.dev/scheduled-shard-id names one";
 
 pub(crate) fn unknown_type(
     kind: DefinitionKind,
@@ -42,7 +42,7 @@ pub(crate) fn duplicated_component(name: &str) -> String {
 
 pub(crate) fn invalid_timeout(value: &str) -> String {
     format!(
-        "{} is no timeout: write hours, minutes and seconds, such as 24h or 1m30s (there is no unit for days)",
+        "{} is not a timeout: write hours, minutes and seconds, such as 24h or 1m30s (there is no unit for days)",
         shortened(value)
     )
 }
@@ -63,11 +63,11 @@ pub(crate) fn empty_policy(type_: &str, name: &str) -> String {
 }
 
 pub(crate) fn bad_pattern(name: &str, error: &str) -> String {
-    format!("{name:?} is no pattern of component names: {error}")
+    format!("{name:?} is not a pattern of component names: {error}")
 }
 
 pub(crate) fn cyclic(names: &[&str]) -> String {
-    format!("these wait for each other and would never start: {}", names.join(" -> "))
+    format!("these depend on each other and would never start: {}", names.join(" -> "))
 }
 
 pub(crate) fn unknown_dependency(field: &str, name: &str, nearest: Option<&str>) -> String {
@@ -89,11 +89,11 @@ pub(crate) fn unknown_component(field: &str, name: &str, nearest: Option<&str>) 
 }
 
 pub(crate) fn bad_condition(field: &str, error: &str) -> String {
-    format!("{field}: {error}; the step will fail when its turn comes")
+    format!("{field}: {error}; the step will fail when it starts")
 }
 
 pub(crate) fn step_cannot_run(field: &str, missing: &str) -> String {
-    format!("{field}: {missing}; the step will fail when its turn comes")
+    format!("{field}: {missing}; the step will fail when it starts")
 }
 
 pub(crate) fn deprecated(field: &str, kind: DefinitionKind, name: &str) -> String {
@@ -104,17 +104,17 @@ pub(crate) fn no_provider(type_: &str, provider: &str) -> String {
     let asks = format!("component type \"{type_}\" or one of its traits");
     match provider {
         "helm" => format!(
-            "a trait of a component of type \"{type_}\" asks for a chart (\"vela/helm\"), which only a component can be: it could never be deployed"
+            "a trait of a component of type \"{type_}\" requests a chart (\"vela/helm\"), which only components may: it could never be deployed"
         ),
         provider => format!(
-            "{asks} asks the provider \"{provider}\" while it is rendered, which this control plane does not have: it could never be deployed"
+            "{asks} calls the provider \"{provider}\" while it is rendered, which this control plane does not have: it could never be deployed"
         ),
     }
 }
 
 pub(crate) fn same_release(field: &str, namespace: &str, release: &str, other: &str) -> String {
     format!(
-        "{field}: component \"{other}\" is release \"{release}\" of namespace \"{namespace}\", too: where both are deployed to one cluster, one of them fails"
+        "{field}: component \"{other}\" is also release \"{release}\" of namespace \"{namespace}\": in a cluster with both, one of them fails"
     )
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn foreign_release(
 }
 
 pub(crate) fn refused_by_schema(field: &str, problem: &str) -> String {
-    format!("{field}: {problem}; the chart that is deployed refuses such values")
+    format!("{field}: {problem}; the deployed chart refuses such values")
 }
 
 pub(crate) fn unknown_cluster(field: &str, name: &str, nearest: Option<&str>) -> String {
@@ -145,7 +145,7 @@ pub(crate) fn not_joined(field: &str, name: &str, nearest: Option<&str>) -> Stri
 
 pub(crate) fn no_joined_cluster_matches(field: &str) -> String {
     let what = "the deployment fails until one does";
-    format!("{field}: no cluster that has joined has these labels; {what}")
+    format!("{field}: no cluster with these labels has joined; {what}")
 }
 
 pub(crate) fn no_cluster_matches(field: &str) -> String {
@@ -154,12 +154,12 @@ pub(crate) fn no_cluster_matches(field: &str) -> String {
 }
 
 pub(crate) fn does_not_apply(field: &str, name: &str, workload: &str) -> String {
-    format!("{field}: trait \"{name}\" is not made for workload \"{workload}\"")
+    format!("{field}: trait \"{name}\" does not apply to workload \"{workload}\"")
 }
 
 pub(crate) fn published_edit(version: &str) -> String {
     format!(
-        "metadata.annotations[app.oam.dev/publishVersion]: the spec differs from what was published as \"{version}\"; it is not rolled out until publishVersion changes"
+        "metadata.annotations[app.oam.dev/publishVersion]: the spec differs from the content published as \"{version}\"; it is not rolled out until publishVersion changes"
     )
 }
 
@@ -185,20 +185,20 @@ pub(crate) fn unknown_word(word: &str, words: &[&str]) -> String {
 
 pub(crate) fn bad_restart(value: &str) -> String {
     format!(
-        "metadata.annotations[app.oam.dev/restart-workflow]: {} is neither true, a time nor a duration, it is ignored",
+        "metadata.annotations[app.oam.dev/restart-workflow]: {} is neither true, a time nor a duration; it is ignored",
         shortened(value)
     )
 }
 
 pub(crate) fn inherited_key(field: &str, filter: &str) -> String {
     format!(
-        "{field}: the objects of the Application inherit it, and a GitOps tool may take them for its own and prune them; hold it back with the chart's value inherit.exclude or with the annotation {filter}"
+        "{field}: the objects of the Application inherit it, and a GitOps tool may take them for its own and prune them; exclude it with the chart's value inherit.exclude or with the annotation {filter}"
     )
 }
 
 pub(crate) fn restarts_too_often(value: &str) -> String {
     format!(
-        "{} lets the workflow run again and again without a pause; the shortest is {} s",
+        "{} lets the workflow run repeatedly without a pause; the shortest pause is {} s",
         shortened(value),
         SHORTEST_PAUSE.as_secs()
     )
@@ -209,7 +209,7 @@ pub(crate) fn immutable_changed(current: &str, new: &str) -> String {
 }
 
 pub(crate) fn immutable_removed(current: &str) -> String {
-    format!("the parameter is immutable: {current} cannot be taken away")
+    format!("the parameter is immutable: {current} cannot be removed")
 }
 
 pub(crate) fn cannot_get(
@@ -235,10 +235,10 @@ pub(crate) fn unreadable(error: &serde_json::Error) -> String {
 
 pub(crate) fn identity_stripped(key: &str) -> String {
     format!(
-        "metadata.annotations[{key}]: removed, identity annotations are set by the control plane"
+        "metadata.annotations[{key}]: removed; only the control plane sets identity annotations"
     )
 }
 
 pub(crate) fn same_output(name: &str) -> String {
-    format!("two templates of this component have an output \"{name}\": its name must differ")
+    format!("two templates of this component have an output \"{name}\": their names must differ")
 }

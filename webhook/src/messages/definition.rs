@@ -7,8 +7,8 @@ pub(crate) const PASSED: &str = "Validation passed";
 pub(crate) const NOT_VALIDATED: &str = "nothing to validate in this operation";
 pub(crate) const INVALID_VERSION: &str = "Not a valid version";
 pub(crate) const REVISION_DIFFERS: &str =
-    "a DefinitionRevision of this version holds another spec: an edit needs a version of its own";
-pub(crate) const TRAIT_WITHOUT_EFFECT: &str = "the trait does nothing: without spec.definitionRef its template needs a patch, or outputs that have apiVersion and kind";
+    "a DefinitionRevision of this version has another spec: an edit needs a new version";
+pub(crate) const TRAIT_WITHOUT_EFFECT: &str = "the trait has no effect: without spec.definitionRef its template needs a patch, or outputs that have apiVersion and kind";
 pub(crate) const POLICY_WITHOUT_CUE: &str = "a policy needs a template: spec.schematic.cue";
 pub(crate) const ENABLED_NOT_BOOL: &str = "the field enabled is neither true nor false";
 pub(crate) const GLOBAL_WITHOUT_PRIORITY: &str =
@@ -43,7 +43,7 @@ pub(crate) fn both_revisions(kind: DefinitionKind) -> String {
 
 pub(crate) fn invalid_revision_name(name: &str) -> String {
     format!(
-        "invalid definitionRevision name {name}: letters, digits, '-', '_' and '.' are possible, the last three not at either end"
+        "invalid definitionRevision name {name}: only letters, digits, '-', '_' and '.' are allowed, the last three not at either end"
     )
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn step_output(problem: &str) -> String {
 }
 
 pub(crate) fn step_output_syntax(error: &str) -> String {
-    step_output(&format!("the template is no CUE: {error}"))
+    step_output(&format!("the template is not valid CUE: {error}"))
 }
 
 pub(crate) fn invalid_policy(problems: &[String]) -> String {
@@ -70,7 +70,7 @@ pub(crate) fn invalid_policy(problems: &[String]) -> String {
 
 pub(crate) fn global_without_defaults(name: &str, parameters: &[String]) -> String {
     format!(
-        "nobody gives parameters to a global policy: those of '{name}' need defaults, as in `env: *\"production\" | string`; without one are {}",
+        "a global policy gets no parameters: those of '{name}' need defaults, as in `env: *\"production\" | string`; without one are {}",
         parameters.join(", ")
     )
 }

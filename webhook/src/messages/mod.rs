@@ -1,4 +1,4 @@
-//! Every sentence that a user of the API sees: denials, problems, warnings. One function each.
+//! All messages for users of the API: denials, problems, warnings. One function each.
 //!
 //! Details keep the words of upstream (`pkg/webhook`, `pkg/appfile`) that scripts match, and add
 //! what they lack: the value, the namespaces that were searched, the nearest known name.
@@ -24,8 +24,7 @@ pub(crate) const EMPTY_BODY: &str = "request body is empty";
 pub(crate) const NO_CONTENT: &str = "there is no content to decode";
 pub(crate) const DEADLINE: &str = "the review could not be finished within the time the API server allows; split the Application or raise admissionWebhookTimeout";
 pub(crate) const SHUTTING_DOWN: &str = "the webhook is shutting down, try again";
-pub(crate) const TOO_MANY_LOOKUPS: &str =
-    "the references of this object lead from one to the next too often";
+pub(crate) const TOO_MANY_LOOKUPS: &str = "the chain of references of this object is too long";
 pub(crate) const NO_ANSWER_IN_TIME: &str = "the API server did not answer in time";
 pub(crate) const BODY_TIMEOUT: &str = "the request body did not arrive in time";
 pub(crate) const BODIES_BUSY: &str =
@@ -72,7 +71,7 @@ pub(crate) fn panicked(text: &str) -> String {
 }
 
 pub(crate) fn wrong_kind(api_version: &str, kind: &str, want: &str) -> String {
-    format!("no kind \"{kind}\" in version \"{api_version}\" here, this path is for {want}")
+    format!("unexpected kind \"{kind}\" in version \"{api_version}\": this path is for {want}")
 }
 
 pub(crate) fn wrong_resource(resource: &str) -> String {
@@ -147,7 +146,7 @@ pub(crate) fn no_matches(api_version: &str, kind: &str) -> String {
 }
 
 pub(crate) fn lookup_failed(error: &str) -> String {
-    format!("the API server could not be asked: {error}")
+    format!("the request to the API server failed: {error}")
 }
 
 pub(crate) fn no_conversion(desired: &str) -> String {

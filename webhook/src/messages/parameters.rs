@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{hint, kind_of};
 
 pub(crate) fn unknown_parameter(field: &str, of: &str, nearest: Option<&str>) -> String {
-    format!("{field}: {of} has no such parameter, it is ignored{}", hint(nearest))
+    format!("{field}: {of} has no such parameter; it is ignored{}", hint(nearest))
 }
 
 pub(crate) fn undeclared_parameter(of: &str, nearest: Option<&str>) -> String {
@@ -80,7 +80,7 @@ pub(crate) fn missing_parameter(component: &str, path: &str) -> String {
 }
 
 pub(crate) fn missing_warning(field: &str) -> String {
-    format!("{field}: required value, nothing is given here or by a workflow step or override")
+    format!("{field}: required value, given neither here nor by a workflow step or override")
 }
 
 #[cfg(test)]

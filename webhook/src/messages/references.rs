@@ -7,7 +7,7 @@ pub(crate) fn same_name_and_label() -> &'static str {
 }
 
 pub(crate) fn no_resource() -> &'static str {
-    "which kind of object: set resource, or apiVersion and kind"
+    "the kind of object is missing: set resource, or apiVersion and kind"
 }
 
 pub(crate) fn legacy_identifier() -> &'static str {
@@ -15,7 +15,7 @@ pub(crate) fn legacy_identifier() -> &'static str {
 }
 
 pub(crate) fn no_urls() -> &'static str {
-    "urls are not supported: the control plane reads no addresses that users name; write the objects into a component of type k8s-objects"
+    "urls are not supported: the control plane does not read from addresses of users; write the objects into a component of type k8s-objects"
 }
 
 pub(crate) fn outside_namespace() -> &'static str {
@@ -66,7 +66,7 @@ pub(crate) fn referred_forbidden(
         namespace => format!(" in namespace \"{namespace}\""),
     };
     format!(
-        "failed to load ref object {referred}: user \"{user}\", under whom this Application is deployed, cannot {verb} {resource}{namespace_text}"
+        "failed to load ref object {referred}: user \"{user}\", as whom this Application is deployed, cannot {verb} {resource}{namespace_text}"
     )
 }
 
@@ -84,6 +84,6 @@ pub(crate) fn webhook_may_not_read(resource: &str) -> String {
 
 pub(crate) fn too_many_referred(field: &str, most: usize) -> String {
     format!(
-        "{field}: from here on it is not checked whether the objects exist, only the first {most} are read"
+        "{field}: the existence of objects is checked only for the first {most}, not from here on"
     )
 }

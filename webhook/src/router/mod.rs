@@ -1,4 +1,4 @@
-//! The routes: admission paths, `/convert`. Bodies in, answers out; nothing is decided here.
+//! The routes: admission paths, `/convert`. They read bodies and send answers; the rules decide.
 
 mod body;
 

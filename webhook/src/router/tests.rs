@@ -234,12 +234,12 @@ async fn a_component_that_asks_the_cluster_is_refused_unless_it_is_there_already
         let answer = send(&server, VALIDATE, refused.into()).await;
         let cause = &answer["response"]["status"]["details"]["causes"][0];
         assert_eq!(cause["field"], "spec.components[0].type", "{answer}");
-        assert!(cause["message"].to_string().contains("asks the provider"), "{answer}");
+        assert!(cause["message"].to_string().contains("calls the provider"), "{answer}");
     }
     let answer = send(&server, VALIDATE, update(&json!([chart("a")]), &both("a")).into()).await;
     assert_eq!(answer["response"]["allowed"], true, "{answer}");
     let warnings = answer["response"]["warnings"].to_string();
-    assert!(warnings.contains("asks the provider"), "{warnings}");
+    assert!(warnings.contains("calls the provider"), "{warnings}");
 }
 
 #[tokio::test]
@@ -275,7 +275,7 @@ async fn what_a_chart_says_wrong_itself_is_told_at_once_and_nothing_is_fetched()
     assert_eq!(answer["response"]["allowed"], true, "{answer}");
     let warnings = answer["response"]["warnings"].to_string();
     assert!(
-        warnings.contains("spec.components[1]: component \\\"web\\\" is release"),
+        warnings.contains("spec.components[1]: component \\\"web\\\" is also release"),
         "{warnings}"
     );
 }

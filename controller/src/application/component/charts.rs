@@ -1,4 +1,4 @@
-//! What a component's template asks of the provider `helm`: noted once, then answered with what is known.
+//! Calls of a component's template to the provider `helm`: noted once, then answered from known results.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Why a component, or a policy with a template, is not rendered or not judged.
+//! Errors of rendering a component, or a policy with a template, and of reading its health.
 
 use vela_render::RenderError;
 

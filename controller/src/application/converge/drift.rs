@@ -1,5 +1,6 @@
-//! What somebody else changed, and what is done about it: put back, with a [`repair_backoff`](crate::application::converge::repair_backoff), or left as it is, where the
-//! Application asks for that. Fights and what is left are reported in the condition `Drift`, and once as an event.
+//! Drift, and how it is handled: repaired, with a [`repair_backoff`](crate::application::converge::repair_backoff), or left
+//! as it is, where the Application asks for that. Fights and what is left are reported in the condition `Drift`, and once
+//! as an event.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Deletions that ask: the rules of an Application, the condition `Pruned`, and the end of an approval. Which objects wait is
-//! decided by [`vela_apply::gc`].
+//! Deletions that need an approval: the rules of an Application, the condition `Pruned`, and the end of an approval. Which
+//! objects wait is decided by [`vela_apply::gc`].
 
 use jiff::Timestamp;
 use serde_json::json;

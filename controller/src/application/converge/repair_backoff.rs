@@ -1,4 +1,4 @@
-//! The brake on repairs of drift: fields that somebody else changes again and again are put back ever more slowly.
+//! The back-off of drift repairs: fields that another writer changes repeatedly are repaired with a growing delay.
 //!
 //! Pure: a [`RepairBackoff`] is what is remembered of one object; the caller says what differs, by which hand, and what time it is.
 //! What differs for the first time, or after it was left alone for as long as the longest pause, is put back at once.

@@ -1,4 +1,4 @@
-//! State-keep: live objects are put back to what was dispatched when something else changed or deleted them.
+//! State-keep: live objects that another writer changed or deleted are restored to the dispatched manifest.
 //!
 //! Answers for `pkg/resourcekeeper/statekeep.go`. It runs when a watched object changed, not only at the resync, and reports
 //! who changed what. While the workflow continues, it is done for what a step waits for.

@@ -1,4 +1,4 @@
-//! One object made what its manifest says: the decision is [`vela_apply::plan`], here its write is sent.
+//! Applies one object: [`vela_apply::plan`] decides, this module sends the write.
 //!
 //! Answers for `pkg/utils/apply/apply.go`.
 

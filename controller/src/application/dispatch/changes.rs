@@ -1,4 +1,4 @@
-//! What a repair changes in an object, in words: paths with the value that is there and the one that is wanted. Pure.
+//! A repair in words: changed paths, each with the live and the wanted value. Pure.
 //!
 //! Values of Secrets are never named, and neither are items of lists, which a patch does not identify: those are paths alone.
 

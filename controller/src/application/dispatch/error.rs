@@ -1,4 +1,4 @@
-//! Why a dispatch failed. Steps and conditions show the text; the type says whether anything can have been written.
+//! Errors of a dispatch. Steps and conditions show the text; the type says whether anything can have been written.
 
 use vela_apply::plan::PlanError;
 use vela_cluster::{ApiError, Class};

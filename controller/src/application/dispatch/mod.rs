@@ -1,4 +1,4 @@
-//! Bringing manifests to the cluster: facts, plan, and the requests of the plan.
+//! Dispatch: manifests are applied by facts, a plan, and the requests of the plan.
 //!
 //! Answers for `pkg/resourcekeeper/{dispatch,admission,options}.go`. `admission.rs` denies what the Application may not have and
 //! drops what is up to date; [`plan_dispatch`] decides what is validated, recorded and written, and in which order; here

@@ -1,4 +1,4 @@
-//! From an Application and the definitions of the cluster to what can be rendered.
+//! Parses an Application with its definitions into components that can be rendered.
 //!
 //! Answers for `pkg/appfile/parser.go`. Pure: definitions come through caches that were read before.
 

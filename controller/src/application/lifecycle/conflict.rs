@@ -1,4 +1,4 @@
-//! An Application that is not as the cache has it: the newest one is what counts.
+//! Conflicts: the cached Application is outdated, so the newest one is read.
 
 use std::time::Duration;
 

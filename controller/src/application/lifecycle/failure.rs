@@ -1,4 +1,4 @@
-//! Negative ends of a reconcile: the condition, the phase and the event that say what went wrong.
+//! Failed reconciles: the condition, the phase and the event that report them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The life cycle's two ends: the finalizer that is put on first, and the deletion that waits until everything is gone.
+//! The finalizer: added before anything else, removed when a deletion has no objects left.
 //!
 //! Answers for `handleFinalizers` in `application_controller.go`. The finalizer is added by a patch, not by writing the
 //! object back, so the generation stays what the user's write made it.
@@ -56,7 +56,7 @@ pub fn readd_delay(ctx: &AppContext, key: &Key, app: &Application) -> Option<Dur
         return None;
     }
     let since = memory.finalizer_missing_since.get_or_insert_with(|| {
-        info!(after = ?READD_DELAY, "the finalizer was taken off; it is put on again unless a deletion follows");
+        info!(after = ?READD_DELAY, "the finalizer was removed by another client; it is added again unless a deletion follows");
         Instant::now()
     });
     Some(READD_DELAY.saturating_sub(since.elapsed())).filter(|left| !left.is_zero())

@@ -161,7 +161,7 @@ pub(in crate::application) async fn act(
             Ok(Some(stored))
         }
         Err(error) if error.class() == Class::Refused => {
-            warn!(%error, "the last spec was refused");
+            warn!(%error, "the rollback to the last spec was refused");
             say(
                 event::NOT_ROLLED_BACK,
                 &messages::rollback_refused(&rollback.revision, &error.to_string()),

@@ -1,5 +1,6 @@
-//! Paused means planned: an Application that is paused and has `app.oam.dev/plan: "true"` says what its run would write, once for
-//! each generation, in the ConfigMap `<app>-plan` and the condition `Planned`. Nothing else is done while it is paused.
+//! Plans of paused Applications: an Application that is paused and has `app.oam.dev/plan: "true"` says what its run would
+//! write, once for each generation, in the ConfigMap `<app>-plan` and the condition `Planned`. Nothing else is done while
+//! it is paused.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Which application-scoped policies an Application has: those it lists, and the global ones.
+//! The application-scoped policies of an Application: those in its spec, and the global ones.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

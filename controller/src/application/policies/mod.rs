@@ -1,4 +1,4 @@
-//! Application-scoped policies: what they make of an Application before it is parsed.
+//! Application-scoped policies: they change an Application before it is parsed.
 //!
 //! Answers for `application_policies.go`. What policies do is decided by [`vela_render::transform`]; here is which spec
 //! counts, and what is stored of it. An edit by the user is rolled out as the policies of that moment make it; policies that
@@ -386,7 +386,7 @@ async fn store_metadata(
     let labels = rests(&app.metadata.labels, &transformation.labels);
     let annotations = rests(&app.metadata.annotations, &transformation.annotations);
     if !transformation.restless.is_empty() {
-        warn!(keys = ?transformation.restless, "not stored: policies would change these again and again");
+        warn!(keys = ?transformation.restless, "labels not stored: policies would change them again on every reconcile");
     }
     if !labels.is_empty() || !annotations.is_empty() {
         // Merged, so that labels of others stay.

@@ -1,4 +1,4 @@
-//! What application-scoped policies did, for people: in the status, in a ConfigMap, and as events.
+//! Results of application-scoped policies for users: in the status, in a ConfigMap, and as events.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ pub(super) async fn keep(
     }
     match write(ctx, app, &data).await {
         Ok(()) => ctx.memory(&key).lock().policies_noted = Some(hash),
-        Err(error) => warn!(%error, "what policies did could not be noted"),
+        Err(error) => warn!(%error, "the results of policies could not be stored"),
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn forget(ctx: &AppContext, app: &Application, status: &mut App
     ctx.memory(&key).lock().policies_noted = None;
     let name = name_of(app);
     if let Err(error) = remove(ctx, app, &name).await {
-        warn!(%error, name, "what policies did is still noted");
+        warn!(%error, name, "the stored results of policies could not be deleted");
     }
 }
 

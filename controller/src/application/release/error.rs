@@ -1,4 +1,4 @@
-//! Why a component that is a chart cannot be brought to the cluster.
+//! Errors of deploying a component that is a chart.
 
 use vela_cluster::Error;
 use vela_helm::release::RecordError;

@@ -1,4 +1,4 @@
-//! What a revision that failed made: an install that is atomic is taken back as a whole, an upgrade loses what the revision
+//! Cleanup after a failed revision: an install that is atomic is taken back as a whole, an upgrade loses what the revision
 //! before it did not have.
 
 use std::collections::BTreeSet;

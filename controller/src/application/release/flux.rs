@@ -1,4 +1,4 @@
-//! Releases that Flux manages: they are taken over only when it has let go of them, or when the Application says so.
+//! Releases that Flux manages: taken over only if Flux no longer manages them, or an annotation demands it.
 
 use serde_json::Value;
 use vela_api::names;

@@ -1,4 +1,4 @@
-//! Releases: components whose template asks for a chart (`helm.#Render`).
+//! Releases: components whose template calls `helm.#Render`.
 //!
 //! [`resolve`] answers the template: the record of the release says what it is as long as nothing that decides has changed,
 //! else the chart is fetched and rendered for a new revision. It writes nothing. `steps.rs` brings a revision to the cluster

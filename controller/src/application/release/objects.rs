@@ -1,4 +1,4 @@
-//! From the documents of a release to the objects that its component is made of. Pure.
+//! Converts the documents of a release to the objects of its component. Pure.
 
 use serde_json::Value;
 use vela_api::names;

@@ -1,4 +1,4 @@
-//! Whether an object does what it is there for, where nobody says when it does: the rules of `helm --wait`. Pure.
+//! Readiness of objects without a `healthStatus`: the rules of `helm --wait`. Pure.
 
 use serde_json::Value;
 use vela_apply::object::{kind, name};

@@ -1,4 +1,4 @@
-//! The release records in the cluster: which one says what a component is, and what a new one looks like. Pure.
+//! The release records in the cluster: choosing the current one, and building a new one. Pure.
 
 use std::time::Duration;
 

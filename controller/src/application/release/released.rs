@@ -1,4 +1,4 @@
-//! What a release is, or is to become: its record, its options, and the change that leads there.
+//! A release with its record and options, and the change from its current to its wanted revision.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A new revision of a release: the chart loaded and rendered on the pool, with what the cluster answers in between.
+//! Renders a new revision of a release: the chart is loaded and rendered on the pool, with lookups answered in between.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -227,7 +227,7 @@ pub async fn fail(session: &mut Session<'_>, released: &Released, why: &str) {
     }
     if let Err(error) = failed::clean_up(session, released).await {
         // The record is pending still: the next attempt goes on with it.
-        tracing::debug!(%error, "what a failed release made could not be removed");
+        tracing::debug!(%error, "the objects of a failed release could not be deleted");
         return;
     }
     {

@@ -1,4 +1,4 @@
-//! The world that a chart's templates see: the time of the revision, what was generated before, and what the cluster answers.
+//! The inputs of a chart's templates: the revision's time, previously generated values, and lookups.
 //!
 //! Templates are evaluated without waiting for anybody: what they look up is noted, read in between, and the chart rendered
 //! once more with the answers.

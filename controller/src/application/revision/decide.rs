@@ -1,4 +1,4 @@
-//! Which revision an Application is at: the latest, an older one that says the same, or a new one.
+//! Decides the revision of an Application: the latest, an older one with the same content, or a new one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

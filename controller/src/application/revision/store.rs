@@ -1,4 +1,4 @@
-//! The stored ApplicationRevisions of one Application: read, and a new one made.
+//! The stored ApplicationRevisions of one Application: reads them and creates new ones.
 //!
 //! Whoever may write them could have the Application deploy anything, so each has a stamp: of the author of the Application as
 //! which the controller made it, or of the user who wrote it. What one without a valid stamp says is compared, but not used.

@@ -1,4 +1,4 @@
-//! The life of a tracker after it was made: under a new generation, set aside, on its way out, gone, created again.
+//! The life cycle of a tracker: moved to a new generation, archived, marked for deletion, deleted, recreated.
 
 use serde_json::json;
 use vela_api::{ObjectMeta, ResourceTracker, names};

@@ -1,4 +1,4 @@
-//! Recording: what is going to be dispatched is written down first, in the tracker of the run or in the root.
+//! Records the objects of a dispatch before they are written, in the tracker of the run or in the root.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the workflow of an Application remembers between reconciles. Data only.
+//! The workflow's in-memory cache between reconciles. Data only.
 
 use std::collections::BTreeMap;
 

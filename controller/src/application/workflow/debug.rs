@@ -1,4 +1,4 @@
-//! The policy `debug`: what each step of the workflow came to, as a ConfigMap for the client's `vela debug`.
+//! The policy `debug`: the result of each step as a ConfigMap, for the client's `vela debug`.
 //!
 //! Nothing depends on these ConfigMaps: one that cannot be written is a line in the log. What was read from Secrets is
 //! not in them.
@@ -46,7 +46,7 @@ pub(super) async fn keep(
     let name = name(app, id);
     match write(ctx, app, &name, &text).await {
         Ok(()) => store.show(id, hash),
-        Err(error) => warn!(name, %error, "what a step came to could not be written"),
+        Err(error) => warn!(name, %error, "the debug output of a step could not be written"),
     }
 }
 

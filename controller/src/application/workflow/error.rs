@@ -1,4 +1,4 @@
-//! Why a step, or a call of its template, has not done what it was to do.
+//! Errors of a step, or of a call of its template.
 
 use vela_cluster::ApiError;
 use vela_cluster::packed::PackError;

@@ -1,4 +1,4 @@
-//! The workflow of an Application: the engine's attempts carried out.
+//! The workflow of an Application: executes the attempts that the engine decides.
 //!
 //! Answers for `pkg/workflow/providers/oam` and the driving half of `application_controller.go`. The engine
 //! ([`vela_workflow`]) decides what runs and what follows; here a step of type `apply-component` becomes a dispatch.

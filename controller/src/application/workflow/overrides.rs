@@ -1,4 +1,4 @@
-//! What an `override` policy, or a patch of an environment, makes of components.
+//! Applies `override` policies, and patches of environments, to components.
 
 use serde::Deserialize;
 use serde_json::Value;

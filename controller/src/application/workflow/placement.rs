@@ -1,4 +1,4 @@
-//! What a `deploy` step deploys, and where: the policies it names, merged into the components.
+//! The components and placements of a `deploy` step: its policies, merged into the components.
 //!
 //! Answers for `pkg/policy/{topology,override}.go` and `pkg/policy/envbinding/patch.go`.
 

@@ -1,4 +1,4 @@
-//! Restarting the workflow by annotation: now, at a time, or again and again.
+//! Restarts the workflow by annotation: now, at a time, or periodically.
 //!
 //! Answers for `workflow.go` (handleWorkflowRestartAnnotation). A schedule never hides a new revision: whether the revision
 //! asks for a run is decided without reading it.

@@ -1,4 +1,4 @@
-//! What the steps of one pass work on, and what is derived from it alone.
+//! The inputs of the steps of one pass, and values derived from them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

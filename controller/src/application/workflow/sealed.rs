@@ -1,5 +1,5 @@
-//! Which entries of a context ConfigMap we wrote ourselves. Many may write ConfigMaps who may not approve a step, nor say what
-//! the next one is given.
+//! The seals of a context ConfigMap: they show which entries the controller wrote. Many may write ConfigMaps who may not
+//! approve a step, nor say what the next one is given.
 //!
 //! Each entry has a seal of its own, and so has each variable: clients take single ones out (`vela workflow restart --step`).
 //! The seals are an entry themselves. What is not sealed counts as absent; what is absent is as harmless as a ConfigMap that

@@ -1,6 +1,6 @@
-//! What the steps of a run read from Secrets. It is shown in no message, log or dump: not by the step that read it, and not by
-//! those to which it is handed on as an output. Which outputs hold such values is noted with the run, so that a restart of the
-//! controller does not forget it.
+//! Values that the steps of a run read from Secrets. No message, log or dump shows them: neither of the step that read them,
+//! nor of those that get them as an output. Which outputs hold such values is noted with the run, so that a
+//! restart of the controller does not forget it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

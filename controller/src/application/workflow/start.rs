@@ -1,4 +1,4 @@
-//! Beginning a run of the workflow, or going on with the present one.
+//! Starts a run of the workflow, or continues the current one.
 
 use jiff::Timestamp;
 use vela_api::{AppStatus, Application};

@@ -284,7 +284,10 @@ impl<'a> Store<'a> {
                         let uid = str_at(&found, &["metadata", "uid"]);
                         self.ctx.io.delete(&self.target(), uid, None, &Identity::default()).await?;
                     } else {
-                        warn!(name = self.kept.name, "the name of the context is taken by another");
+                        warn!(
+                            name = self.kept.name,
+                            "the ConfigMap of the workflow context belongs to another Application"
+                        );
                         // A suffix that follows from the Application: the next process finds the
                         // same name.
                         let suffix: String =

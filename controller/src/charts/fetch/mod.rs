@@ -1,4 +1,4 @@
-//! From a source to an archive: looked up, fetched once however many ask, verified, kept.
+//! Gets the archive of a source: resolved, fetched once for concurrent requests, verified, cached.
 
 use std::sync::Arc;
 use std::time::Duration;

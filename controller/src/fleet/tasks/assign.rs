@@ -1,4 +1,4 @@
-//! What is worked on follows what is held: slots that were taken over, that are handed over, and that went.
+//! Starts and stops work on slots as they are taken over, handed over, or lost.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,7 +72,7 @@ impl Runner {
         }
         let ours = self.count();
         if !taken.is_empty() {
-            info!(buckets = taken.len(), applications = ours, "took buckets over");
+            info!(buckets = taken.len(), applications = ours, "buckets taken over");
         }
     }
 

@@ -38,7 +38,7 @@ impl Runner {
             // Bound to the version that was read: a renewal that comes between wins.
             match self.api.replace(&name, &PostParams::default(), &seized).await {
                 Ok(_) => {
-                    warn!(member = &*suspect, "a silent member was taken its Lease from");
+                    warn!(member = &*suspect, "took the Lease of a silent member");
                     self.fleet.metrics.seizures.inc();
                     self.fleet.state.lock().member.seized(&suspect);
                 }

@@ -1,4 +1,4 @@
-//! What the Leases say: lists of all of them, and a watch of the table, so that a hand-over is noticed when it happens.
+//! Observes the Leases: lists all of them, and watches the table, so that a hand-over is noticed immediately.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl Runner {
             if state.root.holder() == Some(Holder::Foreign) && before != Some(Holder::Foreign) {
                 warn!(
                     lease = self.options.names.root,
-                    "a controller that is no member of the fleet holds the Lease"
+                    "a controller outside of the fleet holds the Lease"
                 );
             }
             // Judged by the own clock from the first sight of a stamp: clocks of nodes are never
@@ -123,7 +123,7 @@ impl Runner {
                 let why = why.to_string();
                 // Read every two seconds: said once, not with every list.
                 if seen.complaint != why {
-                    error!(error = why, lease = self.table, "nothing is worked on");
+                    error!(error = why, lease = self.table, "no Application is reconciled");
                     seen.complaint = why;
                 }
             }

@@ -20,7 +20,7 @@ impl Runner {
             match timeout(limit, self.renew_once()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => {
-                    error!(member = &*self.id, "the Lease of this member was taken from it");
+                    error!(member = &*self.id, "another member took the Lease of this member");
                     // First the permits, then the notice: no write passes the fence once the loss
                     // is known.
                     self.fleet.state.lock().member.lost();

@@ -1,4 +1,4 @@
-//! The table of who holds what: written by whichever member has something to change first.
+//! Writes the table of buckets: the first member with a change writes it.
 
 use std::sync::Arc;
 use std::time::Duration;

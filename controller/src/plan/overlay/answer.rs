@@ -1,4 +1,4 @@
-//! What a request to the overlay is answered with.
+//! Answers of the overlay to requests.
 
 use http::Response;
 use kube::client::Body;

@@ -1,4 +1,4 @@
-//! What of a cluster would be different: each object that was written, as it was and as it would be.
+//! The differences of an overlay: each written object, before and after.
 
 use std::collections::BTreeMap;
 

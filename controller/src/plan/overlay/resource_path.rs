@@ -1,4 +1,4 @@
-//! What the path of a request is about.
+//! The resource that the path of a request names.
 
 /// An object, a collection of objects, or a part of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! One manifest against one live object: what to write.
+//! The plan for one object: the write that turns the live object into the manifest.
 //!
 //! Answers for `pkg/utils/apply/apply.go` and the order of options in `pkg/resourcekeeper/dispatch.go`: update strategy,
 //! take-over, read-only, shared, ownership, render hash.

@@ -1,4 +1,4 @@
-//! Why a patch could not be applied.
+//! Errors of applying a patch.
 
 use crate::messages;
 use crate::term::{Conflict, Incomplete};

@@ -1,4 +1,4 @@
-//! What is rendered, and what it renders to.
+//! The input and the output of a render.
 
 use crate::convert;
 use crate::definition::{Definition, Stage};

@@ -1,4 +1,4 @@
-//! Why something could not be rendered.
+//! Errors of rendering.
 
 use crate::context::App;
 use crate::messages;

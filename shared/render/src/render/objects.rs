@@ -1,4 +1,4 @@
-//! From what templates say to Kubernetes objects.
+//! Converts the results of templates to Kubernetes objects.
 
 use super::Run;
 use super::component::{AUXILIARY_WORKLOAD, Auxiliary, Component, Rendered};

@@ -1,4 +1,4 @@
-//! From terms to data: defaults taken, all that is not concrete reported.
+//! Exports terms as data: takes defaults, and reports all values that are not concrete.
 
 use super::problem::Incomplete;
 use super::{Alternative, Term};

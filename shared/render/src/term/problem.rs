@@ -1,4 +1,4 @@
-//! What can be wrong with a term.
+//! Problems of a term.
 
 use std::fmt;
 

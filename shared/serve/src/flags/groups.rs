@@ -15,22 +15,22 @@ pub struct ProcessFlags {
     /// Address of /metrics.
     #[arg(long, default_value = ":8080")]
     pub metrics_addr: ListenAddr,
-    /// Folder with tls.crt and tls.key: /metrics is served over TLS, from the moment they are there. Without it in the clear.
+    /// Folder with tls.crt and tls.key: /metrics is served over TLS, once they exist. Empty: without TLS.
     #[arg(long, value_name = "DIR")]
     pub metrics_cert_path: Option<PathBuf>,
-    /// Address of /configz, /debug/flags/v, /debug/profile and /mem/stat, which ask nobody who they are; "0" for none.
+    /// Address of /configz, /debug/flags/v, /debug/profile and /mem/stat, without authentication; "0" for none.
     #[arg(long, default_value = "0")]
     pub profiling_addr: ListenAddr,
     /// Log at debug level.
     #[arg(long)]
     pub log_debug: bool,
-    /// Log in a form for people, with colours, instead of the form chosen by --log-format.
+    /// Log human-readable text with colours, whatever --log-format says.
     #[arg(long)]
     pub dev_logs: bool,
-    /// Form of the log: "text" or "json".
+    /// Format of the log: "text" or "json".
     #[arg(long, default_value = "text")]
     pub log_format: crate::log::Format,
-    /// Log verbosity as klog counts it: 0-3 info, 4-7 debug, 8 and above trace.
+    /// Log verbosity in klog's numbers: 0-3 info, 4-7 debug, 8 and above trace.
     #[arg(short = 'v', long = "v", default_value_t = 0)]
     pub v: i32,
 }

@@ -1,4 +1,4 @@
-//! What a listener allows: connections, and the time that each phase of one may take.
+//! Limits of a listener: connections, and the time that each phase of one may take.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who may be connected.
+//! The connections of a listener: which are admitted, and which are closed at its limit.
 //!
 //! A newcomer is not kept out by connections that do nothing: where there is no room, one of those
 //! goes, of the client who has the most. So a client who opens many takes from himself, and an API

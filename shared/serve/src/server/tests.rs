@@ -1,4 +1,4 @@
-//! The listener as hostile and as ordinary clients meet it.
+//! Tests of the listener with ordinary and hostile clients.
 
 use std::net::SocketAddr;
 

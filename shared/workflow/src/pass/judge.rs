@@ -1,4 +1,4 @@
-//! What follows for a step, or a group of steps, from what an attempt did.
+//! The state of a step, or of a group, after an attempt.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! What is recorded of steps, and where they stand.
+//! The recorded states of steps.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

@@ -442,7 +442,7 @@ fn a_running_workflow_says_what_it_waits_for() {
     );
     assert_eq!(
         said(&[("a", Verdict::Error)], Mode::StepByStep),
-        "step a failed 2 of 11 times, tried again by 2023-11-14T22:13:26Z"
+        "step a failed 2 of 11 times, next attempt by 2023-11-14T22:13:26Z"
     );
     assert_eq!(said(&[("a", Verdict::Suspend)], Mode::StepByStep), "");
     assert_eq!(said(&[], Mode::StepByStep), "");

@@ -1,4 +1,4 @@
-//! What became of a step so far.
+//! The intermediate state of a step.
 
 use crate::pass::Verdict;
 use crate::status::{Phase, Reason};

@@ -1,4 +1,4 @@
-//! What templates of steps come to, with an outside that answers everything.
+//! Tests of step templates, with a fake that answers all calls.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a reference is answered, for every answer that the API server may give.
+//! Tests of references, with every possible answer of the API server.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -247,7 +247,7 @@ fn nobody_learns_of_what_he_may_not_read() {
     cluster.asked.borrow_mut().clear();
     assert!(
         reported("secret", true).ends_with(
-            "user \"dev\", under whom this Application is deployed, cannot get configmaps in namespace \"default\""
+            "user \"dev\", as whom this Application is deployed, cannot get configmaps in namespace \"default\""
         )
     );
     let asked = cluster.asked.borrow();
@@ -281,7 +281,10 @@ fn an_author_cannot_keep_the_api_server_busy() {
     let decision = cluster.decide_all(&objects, Some(&[old]), &json!({}));
     assert_eq!(decision.causes.len(), MAX_REFERENCES);
     assert!(
-        decision.warnings.iter().any(|reported| reported.contains("objects[100]: from here on"))
+        decision
+            .warnings
+            .iter()
+            .any(|reported| reported.contains("objects[100]: the existence of objects is checked"))
     );
     assert!(cluster.asked.borrow().len() < 2 * MAX_REFERENCES);
 }

@@ -1,4 +1,4 @@
-//! What is known of recorded objects before it is decided what becomes of them.
+//! Facts about recorded objects, gathered before garbage collection decides.
 
 use std::collections::{HashMap, HashSet};
 

@@ -193,7 +193,7 @@ async fn decide(
                 Ok(Some(found)) => drop(live.entry(tracker::key_of(record)).or_insert(found)),
                 Ok(None) => {}
                 Err(error) => {
-                    debug!(%error, cluster = record.cluster, "what became of an object is not known");
+                    debug!(%error, cluster = record.cluster, "the state of an object after its deletion is unknown");
                     unknown.insert(tracker::key_of(record));
                 }
             }

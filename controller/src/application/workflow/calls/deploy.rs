@@ -1,4 +1,4 @@
-//! `vela/multicluster`: the `deploy` step and where it goes.
+//! `vela/multicluster`: the `deploy` step and its placements.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `vela/email`: mails. Each is sent once; a server that may have it is not asked again.
+//! `vela/email`: mails. Each is sent at most once: after an unknown outcome it is not sent again.
 
 use futures::FutureExt;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! `vela/metrics`: a question to Prometheus. Asking changes nothing, so it is asked at every reconcile.
+//! `vela/metrics`: queries to Prometheus. They have no effect, so they are repeated at every reconcile.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the provider calls of a step do: each package of `vela/...` has a file here.
+//! The provider calls of steps: one file for each package of `vela/...`.
 
 mod config;
 mod deploy;
