@@ -7,14 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::warn;
 use vela_api::Application;
 use vela_api::names::annotation;
+use vela_apply::object::is_local;
 use vela_cluster::members::Snapshot;
 use vela_cluster::{ApiError, Stored};
 
 use super::converge::more_clusters;
+use super::dispatch::together::PATIENCE;
 use super::facts::{self, resolve};
 use super::lifecycle::conflict;
 use super::memory::{AppCache, Fingerprint, Recorded};
@@ -167,10 +169,16 @@ impl<'a> Subject<'a> {
         for (api_version, key) in &recorded.objects {
             // As long as a cluster cannot be reached, there is nothing to check there.
             let Ok(live) = live_objects(ctx, clusters, app_key, &key.cluster) else { continue };
-            let live = match live.seen(api_version, key).await {
-                Err(error @ ApiError::Listing { .. }) => return Err(error),
-                Err(_) => return Ok(None),
-                Ok(live) => live,
+            let seen = live.seen(api_version, key);
+            let seen = match is_local(&key.cluster) {
+                true => Some(seen.await),
+                // What takes long there holds up nothing that the Application has elsewhere.
+                false => timeout(PATIENCE, seen).await.ok().filter(Result::is_ok),
+            };
+            let live = match seen {
+                Some(Err(error @ ApiError::Listing { .. })) => return Err(error),
+                None | Some(Err(_)) => return Ok(None),
+                Some(Ok(live)) => live,
             };
             unwatched |= live.is_none();
             live.as_deref().map(Stored::version).hash(&mut hasher);

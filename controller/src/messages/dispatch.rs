@@ -132,6 +132,9 @@ pub(crate) fn postponed(error: &str) -> String {
     format!("the API server is overloaded or unreachable, the step will be retried: {error}")
 }
 
+/// A cluster did not answer, and there is a newer spec.
+pub(crate) const GIVEN_UP: &str = "the cluster has not answered, and the spec is a newer one now";
+
 /// An object outside the Application's namespace.
 #[must_use]
 pub(crate) fn forbidden_namespace(kind: &str, object: &str) -> String {

@@ -46,6 +46,7 @@ mod server;
 mod set_aside;
 mod shards;
 mod shared;
+mod silent_cluster;
 mod stale_caches;
 mod stale_fields;
 mod status_debounce;

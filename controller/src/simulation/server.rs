@@ -87,6 +87,8 @@ pub(super) struct State {
     pub(super) is_late: bool,
     /// Its watches of objects are late: what happens from now on is reported when that ends.
     pub(super) is_silent: bool,
+    /// Requests are taken in and never answered, watches aside, until that ends.
+    pub(super) swallows: bool,
     /// Happens when the process under test has sent this many further requests.
     pub(super) interruption: Option<(usize, Interruption)>,
 }
@@ -500,6 +502,7 @@ impl Server {
                     let text = server.watch(process, &parts.uri).await;
                     return Ok(Response::new(Body::from(text.into_bytes())));
                 }
+                server.answers().await;
                 let discovery = parts.uri.path().trim_start_matches("/apis/");
                 let discovery = discovery.trim_start_matches("/api/");
                 let listed = resources(discovery);
@@ -530,6 +533,23 @@ impl Server {
             }
         });
         Client::new(service, "default")
+    }
+
+    /// Waits for as long as requests are swallowed.
+    async fn answers(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if !self.state.lock().swallows {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Swallows requests from now on, or no more.
+    pub(super) fn swallow(&self, swallows: bool) {
+        self.state.lock().swallows = swallows;
+        self.changed.notify_waiters();
     }
 
     /// Waits for changes after the version asked for; the connection ends with the answer.

@@ -174,6 +174,62 @@ async fn a_member_that_swallows_everything_delays_nothing_else() {
     }
 }
 
+/// A member is away for a minute: what Applications have in other clusters, too, arrives there as if it were not, and nothing is made
+/// twice.
+#[tokio::test]
+async fn a_member_that_goes_away_delays_no_other_place_of_its_applications() {
+    // A request to it that writes is waited for so long at the most; nothing else may wait for that.
+    const WRITE: Duration = Duration::from_secs(15);
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("places").await.unwrap();
+    let (count, minute) = match std::env::var("VELA_LONG_TESTS") {
+        Ok(_) => (20, Duration::from_secs(60)),
+        Err(_) => (3, Duration::from_secs(3)),
+    };
+    let edit = async |value: &str| {
+        for index in 0..count {
+            let name = format!("a{index}");
+            let app = space.application(&name, &["east", "local", "west"], value);
+            space.apply(&app).await.unwrap();
+        }
+    };
+    let arrives = async |clusters: &[&str], value: &str| {
+        for (index, cluster) in (0..count).flat_map(|it| clusters.iter().map(move |at| (it, at))) {
+            let name = format!("a{index}");
+            until("the edit", LIMIT, async || {
+                space.value(cluster, &name).await.as_deref() == Some(value)
+            })
+            .await;
+        }
+    };
+    edit("0").await;
+    arrives(&["east", "local", "west"], "0").await;
+    for mode in [Mode::Swallow, Mode::Refuse] {
+        fleet.east.link.set(mode);
+        let (since, mut times) = (Instant::now(), Vec::new());
+        while since.elapsed() < minute || times.len() < 3 {
+            let value = format!("{mode:?} {}", times.len());
+            let began = Instant::now();
+            edit(&value).await;
+            arrives(&["local", "west"], &value).await;
+            times.push(began.elapsed());
+        }
+        let last = format!("{mode:?} {}", times.len() - 1);
+        times.sort_unstable();
+        eprintln!("{mode:?}: {} rounds of {count} edits elsewhere, {times:?}", times.len());
+        assert!(times.iter().all(|time| *time < WRITE), "{times:?}");
+        fleet.east.link.set(Mode::Pass);
+        arrives(&["east"], &last).await;
+    }
+    for index in 0..count {
+        space.runs(&format!("a{index}")).await;
+    }
+    assert_eq!(creations(fleet, "places"), count);
+    for index in 0..count {
+        space.delete(&format!("a{index}")).await;
+    }
+}
+
 /// F12: what changed while the watch was cut is put back, and the relists are few.
 #[tokio::test]
 async fn drift_is_put_back_however_often_the_watch_is_cut() {

@@ -10,17 +10,15 @@ pub mod changes;
 pub(in crate::application) mod completed;
 pub mod error;
 mod record;
-
-use std::collections::HashMap;
+pub mod together;
 
 use futures::future::{OptionFuture, join, join3};
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use tracing::debug;
-use vela_api::names;
 use vela_apply::ResourceKey;
 use vela_apply::dispatch::{DispatchFacts, DispatchPlan, DryRun, ObjectFacts, plan_dispatch};
-use vela_apply::object::{api_version, kind, label, name, namespace, set_namespace};
+use vela_apply::object::{api_version, kind, name, set_namespace};
 use vela_apply::policy::Stage;
 use vela_apply::tracker;
 use vela_cluster::{ApiError, Target};
@@ -218,98 +216,6 @@ impl Session<'_> {
         if let Err(error) = self.trackers.roll_back(io, store, before).await {
             debug!(%error, "the record of a refused dispatch could not be rolled back");
         }
-    }
-
-    /// Brings the manifests of several components to a cluster, up to `width` components in parallel. The result of one does not
-    /// concern the others; one record holds all of them.
-    pub async fn dispatch_together(
-        &mut self,
-        groups: &mut [Vec<Value>],
-        cluster: &str,
-        width: usize,
-    ) -> Vec<Result<(), DispatchError>> {
-        let mut outdated: Vec<Result<Vec<Value>, DispatchError>> = Vec::with_capacity(groups.len());
-        // Which component has an object in this dispatch.
-        let mut taken: HashMap<ResourceKey, String> = HashMap::new();
-        for group in groups.iter_mut() {
-            let objects = match self.refuse_replaced(cluster) {
-                Ok(()) => self.outdated(group, cluster).await,
-                Err(error) => Err(error),
-            };
-            // Each component is admitted against what is recorded. Of two new ones with the same object neither is, yet.
-            let duplicate = group.iter().find_map(|manifest| {
-                let component = label(manifest, names::label::APP_COMPONENT).unwrap_or_default();
-                let key = ResourceKey::of(manifest, cluster);
-                let other = taken.insert(key, component.to_owned())?;
-                let object =
-                    format!("{} {}/{}", kind(manifest), namespace(manifest), name(manifest));
-                (other != component).then_some(Denial::SameObject { object, component: other })
-            });
-            outdated.push(match duplicate {
-                Some(denial) => Err(denial.into()),
-                None => objects,
-            });
-        }
-        let unstored = self.unstored.take();
-        let store = store::save(self.ctx, unstored).boxed();
-        // Nothing is recorded yet, so a revision that cannot be stored leaves no trace.
-        let (_, stored) = join(self.each(&mut outdated, cluster, width, true), store).await;
-        if let Err(error) = self.revision_stored(stored) {
-            outdated.fill(Err(error));
-        }
-        let all: Vec<Value> = outdated.iter().flatten().flatten().cloned().collect();
-        if !all.is_empty() {
-            // `record_in` reads the session and changes the trackers: they are taken out of it for that long.
-            let mut trackers = std::mem::take(&mut self.trackers);
-            let recorded = self.record_in(&mut trackers, &all, cluster).await;
-            self.trackers = trackers;
-            if let Err(error) = recorded {
-                for objects in outdated.iter_mut().filter(|objects| objects.is_ok()) {
-                    *objects = Err(DispatchError::Request(error.clone()));
-                }
-            }
-        }
-        // The result of one component does not concern the others.
-        self.each(&mut outdated, cluster, width, false).await;
-        outdated.into_iter().map(|objects| objects.map(|_| ())).collect()
-    }
-
-    /// Validates or writes the objects of several components in parallel; an error replaces the objects.
-    async fn each(
-        &self,
-        all: &mut [Result<Vec<Value>, DispatchError>],
-        cluster: &str,
-        width: usize,
-        dry_run: bool,
-    ) {
-        let mut work = Vec::new();
-        for (index, objects) in all.iter().enumerate() {
-            let Ok(objects) = objects else { continue };
-            let done = async move {
-                if dry_run {
-                    let done = self.apply_all(&self.validated(objects), cluster, true).await;
-                    done.map_err(DispatchError::DryRun)
-                } else {
-                    let objects: Vec<&Value> = objects.iter().collect();
-                    let done = self.apply_all(&objects, cluster, false).await;
-                    done.map_err(DispatchError::Write)
-                }
-            };
-            work.push(done.map(move |done| (index, done)).boxed());
-        }
-        let done: Vec<(usize, Result<(), DispatchError>)> =
-            stream::iter(work).buffered(width.max(1)).collect().await;
-        for (index, done) in done {
-            if let (Some(objects), Err(error)) = (all.get_mut(index), done) {
-                *objects = Err(error);
-            }
-        }
-    }
-
-    /// The objects that a dry run validates where the first write of each component cannot be its own validation.
-    fn validated<'o>(&self, objects: &'o [Value]) -> Vec<&'o Value> {
-        let gate = self.ctx.settings.gates.pre_dispatch_dry_run;
-        objects.iter().filter(|object| gate || self.needs_visibility_check(object)).collect()
     }
 
     async fn apply_all(

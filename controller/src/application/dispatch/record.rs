@@ -17,19 +17,20 @@ impl Session<'_> {
         cluster: &str,
     ) -> (Trackers, Result<(), ApiError>) {
         let mut trackers = self.trackers.clone();
-        let recorded = self.record_in(&mut trackers, manifests, cluster).await;
+        let placed: Vec<_> = manifests.iter().map(|manifest| (manifest, cluster)).collect();
+        let recorded = self.record_in(&mut trackers, &placed).await;
         (trackers, recorded)
     }
 
+    /// The same in these trackers, of manifests with their clusters.
     pub(super) async fn record_in(
         &self,
         trackers: &mut Trackers,
-        manifests: &[Value],
-        cluster: &str,
+        manifests: &[(&Value, &str)],
     ) -> Result<(), ApiError> {
         let metadata_only = self.is_metadata_only();
         let (mut root, mut current): (Vec<Record>, Vec<Record>) = Default::default();
-        for manifest in manifests {
+        for (manifest, cluster) in manifests.iter().copied() {
             let strategy = self.policies.gc_strategy(manifest);
             let skip = strategy == GcStrategy::Never;
             let record = tracker::record_of(manifest, cluster, metadata_only, skip);

@@ -1,10 +1,8 @@
-//! Components brought to the cluster, one by one or several at once: rendered, dispatched stage by stage, judged by their
+//! Components brought to the cluster one by one: rendered, dispatched stage by stage, judged by their
 //! health. Traits of the stage PostDispatch follow once the workload is healthy.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use vela_api::application::ApplicationComponent;
 use vela_api::reference::WorkloadGvk;
@@ -58,7 +56,7 @@ pub async fn apply(
 }
 
 /// Records a component for a cluster that cannot be reached. A release is not made so: what it does depends on what is there.
-async fn later(
+pub(super) async fn later(
     session: &mut Session<'_>,
     run: &Run<'_>,
     component: &ApplicationComponent,
@@ -83,7 +81,7 @@ fn parsed_component(
     Ok(parse::parse_component(component, run.used, definitions)?)
 }
 
-async fn render(
+pub(super) async fn render(
     session: &Session<'_>,
     run: &Run<'_>,
     component: &ApplicationComponent,
@@ -99,11 +97,11 @@ async fn render(
 }
 
 /// A rendered component.
-struct RenderedComponent {
-    part: parse::ParsedComponent,
-    rendered: Rendered,
+pub(super) struct RenderedComponent {
+    pub(super) part: parse::ParsedComponent,
+    pub(super) rendered: Rendered,
     /// The release that it is.
-    released: Option<Arc<Released>>,
+    pub(super) released: Option<Arc<Released>>,
 }
 
 /// The release that a component is, if its template asks for a chart.
@@ -121,7 +119,7 @@ async fn released(
 
 /// Brings a rendered component to the cluster; what has an earlier stage must be healthy before the rest follows. A release
 /// has something before its objects and after them.
-async fn dispatch_in_stages(
+pub(super) async fn dispatch_in_stages(
     session: &mut Session<'_>,
     run: &Run<'_>,
     placement: &Placement,
@@ -255,149 +253,8 @@ async fn dispatch(
     Ok(true)
 }
 
-/// One of several components on its way.
-enum Turn {
-    /// Its objects are still to be dispatched, or were.
-    Rendered(parse::ParsedComponent, Rendered),
-    /// Nothing is left to do.
-    Ended(Result<Done, StepError>),
-}
-
-/// Renders and dispatches several components in parallel, and checks their health. The result of one does not
-/// concern the others.
-pub async fn apply_together(
-    session: &mut Session<'_>,
-    run: &Run<'_>,
-    items: &[(ApplicationComponent, Placement)],
-    width: usize,
-) -> Vec<Result<Done, StepError>> {
-    let mut skipped = BTreeMap::new();
-    for (index, (component, placement)) in items.iter().enumerate() {
-        if let Some(why) = session.skipped(&placement.cluster) {
-            let done = later(session, run, component, placement, &why).await;
-            skipped.insert(index, done);
-        }
-    }
-    let staged = session.ctx.settings.gates.multi_stage_component_apply;
-    let has_stages = |rendered: &Rendered| {
-        staged && rendered.objects.iter().any(|object| object.stage == Stage::PreDispatch)
-    };
-    let mut turns = Vec::with_capacity(items.len());
-    let rendered = render_together(session, run, items, &skipped, width).await;
-    for (index, (found, (_, placement))) in rendered.into_iter().zip(items).enumerate() {
-        if let Some(done) = skipped.remove(&index) {
-            turns.push(Turn::Ended(done));
-            continue;
-        }
-        let found = found.unwrap_or_else(|| Err(String::new().into()));
-        turns.push(match found {
-            Err(text) => Turn::Ended(Err(text)),
-            // What has a stage before the others takes its time alone.
-            Ok(rendered_component)
-                if has_stages(&rendered_component.rendered)
-                    || rendered_component.released.is_some() =>
-            {
-                Turn::Ended(dispatch_in_stages(session, run, placement, rendered_component).await)
-            }
-            Ok(rendered_component) => {
-                Turn::Rendered(rendered_component.part, rendered_component.rendered)
-            }
-        });
-    }
-    let placements: Vec<&Placement> = items.iter().map(|(_, placement)| placement).collect();
-    dispatch_together(session, &placements, &mut turns, width).await;
-    let mut statuses = health_together(session, run, &placements, &turns, width).await;
-    let mut out = Vec::with_capacity(items.len());
-    for (index, (turn, placement)) in turns.into_iter().zip(placements).enumerate() {
-        out.push(match (turn, statuses.remove(&index)) {
-            (Turn::Ended(done), _) => done,
-            (Turn::Rendered(part, rendered), Some(Ok(status))) => {
-                with_late_traits(session, run, &part, placement, rendered, status).await
-            }
-            (Turn::Rendered(..), Some(Err(text))) => Err(text),
-            (Turn::Rendered(..), None) => Err(String::new().into()),
-        });
-    }
-    out
-}
-
-/// Renders all but those that are skipped.
-async fn render_together(
-    session: &Session<'_>,
-    run: &Run<'_>,
-    items: &[(ApplicationComponent, Placement)],
-    skipped: &BTreeMap<usize, Result<Done, StepError>>,
-    width: usize,
-) -> Vec<Option<Result<RenderedComponent, StepError>>> {
-    let mut renders = Vec::with_capacity(items.len());
-    for (index, (component, placement)) in items.iter().enumerate() {
-        let is_skipped = skipped.contains_key(&index);
-        let rendered = async move {
-            if is_skipped { None } else { Some(render(session, run, component, placement).await) }
-        };
-        renders.push(rendered.boxed());
-    }
-    stream::iter(renders).buffered(width.max(1)).collect().await
-}
-
-/// Dispatches what was rendered, all of a cluster in one go. What is refused has ended.
-async fn dispatch_together(
-    session: &mut Session<'_>,
-    placements: &[&Placement],
-    turns: &mut [Turn],
-    width: usize,
-) {
-    let clusters: BTreeSet<&str> =
-        placements.iter().map(|placement| placement.cluster.as_str()).collect();
-    // One write of the tracker for each cluster.
-    for cluster in clusters {
-        let mut of_cluster: Vec<&mut Turn> = turns
-            .iter_mut()
-            .zip(placements)
-            .filter(|(turn, placement)| {
-                placement.cluster == cluster && matches!(turn, Turn::Rendered(..))
-            })
-            .map(|(turn, _)| turn)
-            .collect();
-        let manifests = |turn: &&mut Turn| match turn {
-            Turn::Rendered(_, rendered) => {
-                rendered.objects.iter().map(|object| object.manifest.clone()).collect()
-            }
-            Turn::Ended(_) => Vec::new(),
-        };
-        let mut groups: Vec<Vec<Value>> = of_cluster.iter().map(manifests).collect();
-        let dispatched = session.dispatch_together(&mut groups, cluster, width).await;
-        for ((turn, manifests), dispatched) in of_cluster.iter_mut().zip(groups).zip(dispatched) {
-            if let Err(error) = dispatched {
-                **turn = Turn::Ended(Err(error.into()));
-            } else if let Turn::Rendered(_, rendered) = &mut **turn {
-                for (object, manifest) in rendered.objects.iter_mut().zip(manifests) {
-                    object.manifest = manifest;
-                }
-            }
-        }
-    }
-}
-
-/// The health of what was dispatched, by position in the list.
-async fn health_together(
-    session: &Session<'_>,
-    run: &Run<'_>,
-    placements: &[&Placement],
-    turns: &[Turn],
-    width: usize,
-) -> BTreeMap<usize, Result<ComponentStatus, StepError>> {
-    let mut checks = Vec::new();
-    for (index, (turn, placement)) in turns.iter().zip(placements).enumerate() {
-        let Turn::Rendered(part, rendered) = turn else { continue };
-        let check = component::health(session, run.input, part, rendered, placement);
-        checks.push(check.map(move |status| (index, status.map_err(StepError::from))).boxed());
-    }
-    stream::iter(checks).buffered(width.max(1)).collect().await
-}
-
 /// The traits that wait for a healthy workload, once it is.
-async fn with_late_traits(
+pub(super) async fn with_late_traits(
     session: &mut Session<'_>,
     run: &Run<'_>,
     part: &parse::ParsedComponent,

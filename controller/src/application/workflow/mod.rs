@@ -20,6 +20,7 @@ pub mod shared;
 pub(in crate::application) mod start;
 mod steps;
 pub mod store;
+mod together;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

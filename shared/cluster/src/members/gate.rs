@@ -33,6 +33,8 @@ pub(crate) struct Gate {
     /// It is known which cluster answers.
     pub(super) identified: AtomicBool,
     pub(super) poke: Poke,
+    /// A request waits for its answer for long, and nothing else was heard since.
+    pub(super) doubted: AtomicBool,
     /// Requests that have no answer yet.
     pub(super) in_flight: AtomicUsize,
     /// Requests that wait until fewer are under way.
@@ -67,6 +69,7 @@ impl Gate {
             health: Mutex::new(Health::new(Timestamp::now())),
             identified: AtomicBool::new(false),
             poke: Poke::new(),
+            doubted: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             all: Arc::new(Semaphore::new(AT_ONCE)),
@@ -117,6 +120,27 @@ impl Gate {
         };
         self.open()?;
         Ok(Permit { _turn: turn, _all: all, _degraded: degraded })
+    }
+
+    /// A request waits for its answer for so long: if nothing else is heard, it is probed at once, so that what does not answer
+    /// any more is noticed before the requests to it are given up.
+    pub(super) fn doubt(&self, waits: Duration) {
+        if self.health.lock().is_silent(Timestamp::now(), waits) {
+            self.doubted.store(true, Ordering::Release);
+            self.poke.notify_one();
+        }
+    }
+
+    /// Ends when the member counts as disconnected: nobody waits for its answers then.
+    pub(super) async fn disconnected(&self) -> Error {
+        loop {
+            let turned = self.turned.notified();
+            let is_away = self.health.lock().state() == State::Disconnected;
+            if let (true, Err(closed)) = (is_away, self.open()) {
+                return closed;
+            }
+            turned.await;
+        }
     }
 
     async fn acquire(&self, of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Error> {

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use http::{Request, Response, StatusCode};
@@ -27,6 +27,9 @@ use crate::{Error, parking};
 const MAX_ERROR_BODY: usize = 256 << 10;
 /// The most of what a member says about itself that is kept and shown, in bytes.
 const SHOWN: usize = 512;
+
+/// How long a request waits for its answer before it is asked whether the member is there at all.
+const LONG: Duration = Duration::from_secs(2);
 
 /// What an API server answers for a path that it does not know; of a group version it is believed after a look at the list
 /// of groups.
@@ -87,13 +90,26 @@ where
             };
             let waiting = Counted::of(&gate.in_flight);
             let since = Instant::now();
-            let judged = parking::waiting(async {
+            let answered = parking::waiting(async {
                 match answer.await.map_err(|error| unanswered(error.into())) {
                     Ok(answer) => judge((&path, &query), answer).await,
                     Err(error) => Err(error),
                 }
-            })
-            .await;
+            });
+            let judged = match is_probe {
+                true => answered.await,
+                false => {
+                    let given_up = async {
+                        tokio::time::sleep(LONG).await;
+                        gate.doubt(LONG);
+                        gate.disconnected().await
+                    };
+                    tokio::select! {
+                        judged = answered => judged,
+                        closed = given_up => return Err(closed.into()),
+                    }
+                }
+            };
             let (heard, answer) = match judged {
                 Ok((code, refusal, answer)) => {
                     let answered = Heard::Answer(code, since.elapsed());
@@ -276,9 +292,35 @@ fn named(path: &str) -> Option<Asked<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::jiff::{SignedDuration, Timestamp};
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_an_answer_has_the_member_probed_and_ends_with_its_connection() {
+        let gate = Arc::new(Gate::new("edge", Arc::new(|_| {})));
+        let last = Timestamp::now() - SignedDuration::from_secs(40);
+        gate.health.lock().hear(Heard::Answer(200, Duration::ZERO), last);
+        gate.identify();
+        let silent = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Box<DynBody>>, BoxError>>()
+        });
+        let mut guarded = MemberLayer(Arc::clone(&gate)).layer(silent);
+        let request = Request::get("/api/v1/nodes").body(Body::empty()).unwrap();
+        let mut asking = guarded.call(request);
+        let since = tokio::time::Instant::now();
+        tokio::select! {
+            answer = &mut asking => panic!("{:?}", answer.map(|_| ())),
+            () = gate.poke.notified() => {}
+        }
+        assert_eq!(since.elapsed(), LONG);
+        assert!(gate.doubted.load(std::sync::atomic::Ordering::Acquire));
+        gate.hear(Heard::Nothing("no answer within 5s".to_owned(), true));
+        let error = unanswered(asking.await.map(|_| ()).unwrap_err());
+        assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+        assert_eq!(gate.in_flight.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
 
     #[test]
     fn only_a_status_about_the_object_says_that_it_is_gone() {

@@ -137,6 +137,7 @@ impl Member {
                             let health = gate.health.lock();
                             (health.state(), health.is_due(Timestamp::now()))
                         };
+                        let is_due = gate.doubted.swap(false, Ordering::AcqRel) || is_due;
                         // Of another cluster only who it is matters.
                         if is_due && state != State::Replaced {
                             probe(&client, &gate).await;
@@ -377,4 +378,52 @@ async fn ask(client: &Client, path: &str) -> Result<Value, Error> {
     request.extensions_mut().insert(Probe);
     let text = client.request_text(request).await.map_err(Error::from)?;
     serde_json::from_str(&text).map_err(|error| Error::Transport(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{cluster, registry};
+    use super::*;
+    use crate::fake::fake;
+
+    const UID: &str = "0f8b2f1e-1111-4222-8333-444455556666";
+
+    #[tokio::test]
+    async fn who_does_not_show_his_identity_is_known_by_his_name_unless_somebody_else_has_it() {
+        let (members, _) = registry();
+        let shown = |uid: &str| (200, json!({"metadata": {"name": "kube-system", "uid": uid}}));
+        let refused = |code: u16| {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "reason": "no", "message": "no", "code": code});
+            (code, status)
+        };
+        let answer = Arc::new(Mutex::new(refused(403)));
+        let said = Arc::clone(&answer);
+        let (client, _) = fake(move |_, path, _| match path {
+            "/version" => (200, json!({})),
+            _ => said.lock().clone(),
+        });
+        let one = cluster("edge", "2026-01-01T00:00:00Z");
+        let changed = &members.changed;
+        let member = Member::over(one, client.clone(), UID, members.connecting(), changed);
+        let other = UID.replace('0', "1");
+        for (says, is_answer, uid, state) in [
+            (shown(UID), true, Some(UID), State::Connected),
+            (refused(403), true, None, State::Connected),
+            // Nothing of that says who answers.
+            (refused(404), false, None, State::Connected),
+            (shown("no\nuid"), false, None, State::Connected),
+            (shown(&other), true, Some(&*other), State::Replaced),
+            (refused(403), true, None, State::Replaced),
+            (shown(UID), true, Some(UID), State::Connected),
+        ] {
+            *answer.lock() = says.clone();
+            assert_eq!(member.link.identify(&client).await, is_answer, "{says:?}");
+            assert_eq!((member.identified().uid.as_deref(), member.state()), (uid, state));
+            assert_eq!(member.reach().is_ok(), state == State::Connected, "{says:?}");
+            assert_eq!(member.meant().as_deref(), Some(UID));
+        }
+    }
 }

@@ -272,13 +272,17 @@ impl Health {
         }
     }
 
+    /// Whether no answer came for so long.
+    #[must_use]
+    pub fn is_silent(&self, now: Timestamp, time: Duration) -> bool {
+        let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+        self.last_answer.is_none_or(|last| now.duration_since(last) >= time)
+    }
+
     /// Whether nothing was heard of it for so long that it is asked.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
-        let idle = self.last_answer.is_none_or(|last| {
-            now.duration_since(last) >= SignedDuration::try_from(IDLE_PROBE).unwrap_or_default()
-        });
-        idle || self.failures > 0 || !self.state.is_open()
+        self.is_silent(now, IDLE_PROBE) || self.failures > 0 || !self.state.is_open()
     }
 }
 

@@ -10,7 +10,7 @@ use super::*;
 use crate::ClientOptions;
 use crate::fake::fake;
 
-fn registry() -> (Members, Arc<Mutex<Vec<String>>>) {
+pub(super) fn registry() -> (Members, Arc<Mutex<Vec<String>>>) {
     let reported = Arc::new(Mutex::new(Vec::new()));
     let hear = Arc::clone(&reported);
     let connecting = Connecting {
@@ -26,7 +26,7 @@ fn registry() -> (Members, Arc<Mutex<Vec<String>>>) {
     (Members::new(connecting, changed), reported)
 }
 
-fn cluster(name: &str, created: &str) -> Cluster {
+pub(super) fn cluster(name: &str, created: &str) -> Cluster {
     cluster_of(name, created, AUTHORITY)
 }
 

@@ -116,7 +116,7 @@ impl Calling<'_, '_, '_> {
             let before = healthy.len();
             // One round goes out together: its members do not depend on each other.
             let all =
-                workflow::components::apply_together(self.session, self.run, &items, width).await;
+                workflow::together::apply_together(self.session, self.run, &items, width).await;
             for (task, done) in tasks.into_iter().zip(all) {
                 match done {
                     Err(error) => {
