@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use vela_cluster::members::State;
 
+use crate::clusters::replaced::Recorded;
 use crate::queue::{Key, Next, WorkerKind};
 
 use super::clusters::{app, apply, delete, deployed, everywhere, is_clean, server, work, world};
@@ -28,7 +29,7 @@ fn state(process: &Process) -> State {
 /// What the controller does between reconciles. Returns whether a cluster waits for records to go.
 fn accepts(world: &World, process: &Process) -> bool {
     world.sync(process);
-    process.context.clusters.accept_now(&process.context.trackers)
+    process.context.clusters.accept_now(&process.context.trackers, &mut Recorded::default())
 }
 
 /// Another cluster, and an empty one, for so many seconds.
