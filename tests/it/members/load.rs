@@ -4,7 +4,7 @@
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::json;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vela_tests::deploy::apply;
 use vela_tests::fixtures::until;
 use vela_tests::link::Mode;
@@ -45,32 +45,53 @@ async fn clean(space: &Space, count: usize) {
 /// F15: a controller that starts while a member is silent works for everybody else, and for that one when it answers.
 #[tokio::test]
 async fn a_start_waits_for_no_member() {
+    // How long after the start of its work the first Application of the hub has its edit.
+    const FIRST: Duration = Duration::from_secs(2);
     let (_turn, fleet) = fleet().await;
     let space = fleet.space("start").await.unwrap();
+    // Half of all are in the member.
     let count = count(8, 500);
     deploy(&space, &["east"], count, "1").await;
-    space.apply(&space.application("here", &["local"], "1")).await.unwrap();
+    for index in 0..count {
+        let here = space.application(&format!("here{index}"), &["local"], "1");
+        space.apply(&here).await.unwrap();
+    }
     arrives(&space, "east", count, "1").await;
-    space.runs("here").await;
+    for index in 0..count {
+        space.runs(&format!("here{index}")).await;
+    }
 
     fleet.east.link.set(Mode::Swallow);
     let controller = &fleet.deployed.controller;
     controller.kill().unwrap();
     deploy(&space, &["east"], count, "2").await;
-    space.apply(&space.application("here", &["local"], "2")).await.unwrap();
+    space.apply(&space.application("here0", &["local"], "2")).await.unwrap();
     controller.start(&fleet.hub).unwrap();
     let since = Instant::now();
     controller.ready().await.unwrap();
     let ready = since.elapsed();
     until("the edit in the hub", LIMIT, async || {
-        space.value("local", "here").await.as_deref() == Some("2")
+        space.value("local", "here0").await.as_deref() == Some("2")
     })
     .await;
-    eprintln!("ready after {ready:?}, the edit in the hub after {:?}", since.elapsed());
+    let edited = since.elapsed();
+    let memory = fleet.deployed.controller.metric("process_resident_memory_bytes").await.unwrap();
+    eprintln!(
+        "{} Applications: ready after {ready:?}, the edit in the hub after {edited:?}, {:.0} MiB",
+        2 * count,
+        memory / f64::from(1 << 20)
+    );
+    assert!(edited.saturating_sub(ready) < FIRST, "{ready:?} {edited:?}");
     fleet.east.link.set(Mode::Pass);
     arrives(&space, "east", count, "2").await;
     clean(&space, count).await;
-    space.delete("here").await;
+    for index in 0..count {
+        let how = DeleteParams::default();
+        space.applications().delete(&format!("here{index}"), &how).await.unwrap();
+    }
+    for index in 0..count {
+        space.gone(&format!("here{index}")).await;
+    }
 }
 
 async fn in_flight(fleet: &Fleet, cluster: &str) -> f64 {
@@ -94,7 +115,7 @@ async fn a_member_that_comes_back_is_not_run_down() {
     fleet.reaches("east", "Disconnected").await;
     deploy(&space, &["east"], count, "2").await;
     // Slow enough that requests pile up.
-    fleet.east.link.set(Mode::Delay(std::time::Duration::from_millis(100)));
+    fleet.east.link.set(Mode::Delay(Duration::from_millis(100)));
     let back = arrives(&space, "east", count, "2");
     let mut most = 0.0_f64;
     let sampling = async {

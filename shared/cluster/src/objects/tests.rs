@@ -98,14 +98,17 @@ fn denial() -> (u16, Value) {
 }
 
 /// The watches of a member, and the paths that it is asked for. Its watches bring nothing, for ever.
-fn member(page: Box<Page>, budget: Budget) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
+fn member(
+    page: Box<Page>,
+    budget: impl Into<Arc<Budget>>,
+) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
     member_of(page, Box::new(|_| denial()), budget)
 }
 
 fn member_of(
     page: Box<Page>,
     of: Box<Namespace>,
-    budget: Budget,
+    budget: impl Into<Arc<Budget>>,
 ) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::<Mutex<Vec<String>>>::default();
     let (paths, page, of) = (Arc::clone(&seen), Arc::new(page), Arc::new(of));
@@ -140,7 +143,7 @@ fn member_of(
     });
     let io = Arc::new(ObjectClient::new(kube::Client::new(service, "default")));
     let tasks = (TaskTracker::new(), CancellationToken::new());
-    (Arc::new(LiveObjects::of_member(io, Arc::new(|_| {}), tasks, Arc::new(budget))), seen)
+    (Arc::new(LiveObjects::of_member(io, Arc::new(|_| {}), tasks, budget.into())), seen)
 }
 
 fn list(items: &[Value], next: &str) -> (u16, Value) {
@@ -180,6 +183,58 @@ async fn of_objects_that_are_too_many_the_metadata_are_kept_and_the_rest_is_read
     assert!(live.seen("v1", &key("m8")).await.unwrap().is_some());
     let read = seen.lock().iter().filter(|path| path.contains("/namespaces/")).count();
     assert_eq!(read, 1);
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// F17: many members, each with many objects, take no more memory than their budget; beyond it the metadata are kept.
+#[tokio::test]
+async fn many_members_with_many_objects_take_no_more_than_the_budget() {
+    let (members, objects) =
+        if std::env::var("VELA_LONG_TESTS").is_ok() { (20, 2000) } else { (5, 400) };
+    // Their texts alone.
+    const TEXT: usize = 2000;
+    let whole = members * objects * TEXT;
+    for (overall, is_enough) in [(whole * 2, true), (whole / 2, false)] {
+        let (budget, before) = (Arc::new(Budget::new(overall, overall)), resident());
+        let mut all = Vec::new();
+        for _ in 0..members {
+            let page = move |is_partial: bool, after: &str| {
+                let first = after.parse().unwrap_or(0_usize);
+                let end = objects.min(first + 100);
+                let bytes = if is_partial { 0 } else { TEXT };
+                let page: Vec<_> =
+                    (first..end).map(|number| config_map(&format!("m{number}"), bytes)).collect();
+                list(&page, &if end < objects { end.to_string() } else { String::new() })
+            };
+            let (live, _) = member(Box::new(page), Arc::clone(&budget));
+            // Whoever asks while the shape changes would wait for a list that does not come.
+            let _ = tokio::time::timeout(Duration::ZERO, live.kind("v1", "ConfigMap")).await;
+            let is_listed =
+                || live.watched("v1", "ConfigMap", "").is_some_and(|it| it.store.is_synced());
+            while !is_listed() {
+                tokio::task::yield_now().await;
+            }
+            all.push(live);
+        }
+        let last = format!("m{}", objects - 1);
+        let mut shapes = Vec::new();
+        for live in &all {
+            assert!(live.get("v1", &key(&last)).await.unwrap().is_some());
+            shapes.push(live.watched("v1", "ConfigMap", "").unwrap().shape);
+        }
+        let (counted, taken) =
+            (all.iter().map(|live| live.bytes()).sum::<usize>(), resident().saturating_sub(before));
+        eprintln!("{members} members: {counted} bytes counted, {taken} taken, of {overall}");
+        assert!(counted <= overall, "{counted} {shapes:?}");
+        assert_eq!(shapes.iter().all(|shape| *shape == Shape::Whole), is_enough, "{shapes:?}");
+        // Allocations have their overhead, and other tests run beside.
+        assert!(taken <= overall * 2 + (64 << 20), "{taken}");
+    }
 }
 
 #[tokio::test]
