@@ -12,7 +12,7 @@ mod report;
 mod returns;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use vela_apply::Owner;
 use vela_apply::object::LOCAL_CLUSTER;
-use vela_cluster::members::{self, Changed, Connecting, Known, Members, Snapshot};
+use vela_cluster::members::{self, Changed, Connecting, Known, Members, Reachable, Snapshot};
 use vela_cluster::{About, ApiError, Key, Recorder};
 
 use crate::metrics::{NodeMetrics, Pending};
@@ -117,9 +117,7 @@ impl Clusters {
         let woken = Arc::clone(&wake);
         let returns = Arc::<returns::Returns>::default();
         let returned = Arc::clone(&returns);
-        let registry = Arc::<OnceLock<Weak<Members>>>::default();
-        let known_later = Arc::clone(&registry);
-        let changed: Changed = Arc::new(move |name: &str| {
+        let changed: Changed = Arc::new(move |name: &str, reachable: Reachable| {
             // Permits one waiter, or the next one: nothing is missed.
             noted.notify_one();
             said.notify_one();
@@ -129,13 +127,14 @@ impl Clusters {
                 "" => observed.0.lock().values().flatten().cloned().collect(),
                 name => observed.0.lock().get(name).cloned().unwrap_or_default(),
             };
-            let registry = known_later.get().and_then(Weak::upgrade);
-            let member = registry.and_then(|it| it.snapshot().members().get(name).cloned());
-            if let Some(member) = member.filter(|it| it.state().is_open()) {
-                // Until it is known which cluster answers there is nothing to do; that is heard of, too.
-                if member.reach().is_err() || returned.put(name, &all) {
-                    all.clear();
-                }
+            let is_later = match reachable {
+                Reachable::No => false,
+                // Until it is known which cluster answers there is nothing to do.
+                Reachable::NotIdentified => true,
+                Reachable::Yes => returned.put(name, &all),
+            };
+            if is_later {
+                all.clear();
             }
             all.extend(observed.0.lock().get(ANY).into_iter().flatten().cloned());
             all.iter().for_each(|app| wake(app));
@@ -147,7 +146,6 @@ impl Clusters {
             }
         });
         let members = Arc::new(Members::new(connecting, changed));
-        let _ = registry.set(Arc::downgrade(&members));
         let namespace = namespace.to_owned();
         let back = Mutex::default();
         let wake = woken;

@@ -146,7 +146,7 @@ mod tests {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         };
-        Members::new(connecting, Arc::new(|_| {}))
+        Members::new(connecting, Arc::new(|_, _| {}))
     }
 
     fn cluster(name: &str, token: &str) -> Cluster {

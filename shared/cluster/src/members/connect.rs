@@ -178,7 +178,7 @@ mod tests {
                 Ok::<_, BoxError>(Response::new(Box::new(body) as Box<DynBody>))
             }
         });
-        let gate = Arc::new(Gate::new("edge", Arc::new(|_| {})));
+        let gate = Arc::new(Gate::new("edge", Arc::new(|_, _| {})));
         gate.hear(Heard::Answer(200, Duration::ZERO));
         gate.identify();
         let options = ClientOptions::new("test");

@@ -14,8 +14,19 @@ use tracing::{info, warn};
 use super::state::{Health, Heard, State};
 use crate::{Error, parking};
 
-/// Hears that the state of a member changed: its name.
-pub type Changed = Arc<dyn Fn(&str) + Send + Sync>;
+/// Whether requests of Applications go out to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reachable {
+    /// They do not, or there is no such member.
+    No,
+    /// It answers, and which cluster it is is not known yet: that is heard of, too.
+    NotIdentified,
+    /// They do.
+    Yes,
+}
+
+/// Hears that the state of a member changed: its name, and how it is now.
+pub type Changed = Arc<dyn Fn(&str, Reachable) + Send + Sync>;
 
 /// Requests of Applications and watches that may wait for an answer of one member at once,
 const AT_ONCE: usize = 32;
@@ -225,12 +236,21 @@ impl Gate {
         }
         self.poke.notify_one();
         self.turned.notify_waiters();
-        (self.changed)(&self.cluster);
+        (self.changed)(&self.cluster, self.reachable());
     }
 
     pub(super) fn identify(&self) {
         if !self.identified.swap(true, Ordering::AcqRel) {
-            (self.changed)(&self.cluster);
+            (self.changed)(&self.cluster, self.reachable());
+        }
+    }
+
+    pub(super) fn reachable(&self) -> Reachable {
+        let is_open = self.health.lock().state().is_open();
+        match (is_open, self.identified.load(Ordering::Acquire)) {
+            (false, _) => Reachable::No,
+            (true, false) => Reachable::NotIdentified,
+            (true, true) => Reachable::Yes,
         }
     }
 }
@@ -256,7 +276,7 @@ mod tests {
     use super::*;
 
     fn gate() -> Arc<Gate> {
-        let gate = Arc::new(Gate::new("edge", Arc::new(|_| {})));
+        let gate = Arc::new(Gate::new("edge", Arc::new(|_, _| {})));
         gate.hear(Heard::Answer(200, Duration::ZERO));
         gate.identify();
         gate

@@ -299,7 +299,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_without_an_answer_has_the_member_probed_and_ends_with_its_connection() {
-        let gate = Arc::new(Gate::new("edge", Arc::new(|_| {})));
+        let gate = Arc::new(Gate::new("edge", Arc::new(|_, _| {})));
         let last = Timestamp::now() - SignedDuration::from_secs(40);
         gate.health.lock().hear(Heard::Answer(200, Duration::ZERO), last);
         gate.identify();

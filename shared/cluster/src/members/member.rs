@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use vela_apply::Owner;
 
 use super::connect::{gated, member_client};
-use super::gate::{Changed, Gate};
+use super::gate::{Changed, Gate, Reachable};
 use super::layer::Probe;
 use super::proof::{self, Proof};
 use super::secret::{Access, Cluster};
@@ -200,6 +200,11 @@ impl Member {
                 why: "its Secret cannot be used".to_owned(),
             }),
         }
+    }
+
+    /// Whether requests of Applications go out to it.
+    pub(super) fn reachable(&self) -> Reachable {
+        self.link.gate.reachable()
     }
 
     /// Whether it may be used, at the last probe.

@@ -53,7 +53,7 @@ pub use arrival::{Arrival, NotImpersonated, arrival};
 pub use exchange::{ExchangeError, ExchangeRules, Exchanged};
 pub use expiry::Validity;
 pub use follow::{ManagedSink, follow_managed};
-pub use gate::Changed;
+pub use gate::{Changed, Reachable};
 pub use known::{Known, load, store};
 pub use managed::Managed;
 pub use member::{Connecting, Identified, Member, MemberNotify};
@@ -356,12 +356,12 @@ impl Members {
 
     /// Takes in a member.
     pub fn take(&self, member: Arc<Member>) {
-        let name = member.cluster.name.clone();
+        let (name, reachable) = (member.cluster.name.clone(), member.reachable());
         self.change(|snapshot| {
             snapshot.gone.remove(&name);
             snapshot.members.insert(name.clone(), member);
         });
-        (self.changed)(&name);
+        (self.changed)(&name, reachable);
     }
 
     /// Takes in a member over an existing client, known to answer and to be the cluster of a uid: of tests.
@@ -383,7 +383,7 @@ impl Members {
                 snapshot.gone.insert(name.to_owned(), since);
             }
         });
-        (self.changed)(name);
+        (self.changed)(name, Reachable::No);
     }
 
     /// Whether all Secrets were seen and the watch works. Those that are not among `listed` are gone.
@@ -407,11 +407,11 @@ impl Members {
                 }
             }
         });
-        gone.iter().for_each(|name| (self.changed)(name));
+        gone.iter().for_each(|name| (self.changed)(name, Reachable::No));
         alone.into_iter().for_each(|cluster| self.put(cluster));
         if news {
             // Who asked for a name that was not known is answered now.
-            (self.changed)("");
+            (self.changed)("", Reachable::No);
         }
     }
 

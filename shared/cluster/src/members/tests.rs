@@ -22,7 +22,8 @@ pub(super) fn registry() -> (Members, Arc<Mutex<Vec<String>>>) {
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),
     };
-    let changed: Changed = Arc::new(move |name: &str| hear.lock().push(name.to_owned()));
+    let changed: Changed =
+        Arc::new(move |name: &str, _: Reachable| hear.lock().push(name.to_owned()));
     (Members::new(connecting, changed), reported)
 }
 
