@@ -19,9 +19,9 @@ use crate::application::session::Session;
 use crate::messages;
 
 /// How long clusters are waited for that take longer than others.
-pub const PATIENCE: Duration = Duration::from_secs(1);
-/// How often it is looked then whether there is a newer spec.
-const LOOK: Duration = Duration::from_millis(200);
+pub const GRACE: Duration = Duration::from_secs(1);
+/// How often it is checked then whether there is a newer spec.
+const RECHECK: Duration = Duration::from_millis(200);
 
 /// What is to be written of each of several components, or why nothing is.
 pub type Outdated = Vec<Result<Vec<Value>, DispatchError>>;
@@ -133,7 +133,7 @@ impl<'c> Session<'c> {
     /// Ends when there is a newer spec than the one of this reconcile, or none any more; not before something has taken long.
     pub async fn superseded(&self) {
         let key = self.key();
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(GRACE).await;
         // What is only planned need not be stored anywhere.
         if self.ctx.rehearsal.is_some() {
             return std::future::pending().await;
@@ -143,7 +143,7 @@ impl<'c> Session<'c> {
             if newest.is_none_or(|newest| newest > self.generation) {
                 return;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(RECHECK).await;
         }
     }
 

@@ -21,7 +21,7 @@ use super::components::{
     Done, RenderedComponent, dispatch_in_stages, later, render, with_late_traits,
 };
 use super::run::Run;
-use crate::application::dispatch::together::{Outdated, PATIENCE, given_up};
+use crate::application::dispatch::together::{GRACE, Outdated, given_up};
 use crate::application::facts::parse::ParsedComponent;
 use crate::application::workflow::error::StepError;
 
@@ -102,7 +102,7 @@ async fn ready<'i>(
             share = work.next() => match share {
                 // Who is refused at once says nothing of how long the others may take.
                 Some(share) if share.outdated.iter().any(Result::is_ok) => {
-                    end.get_or_insert_with(|| Instant::now() + PATIENCE);
+                    end.get_or_insert_with(|| Instant::now() + GRACE);
                     shares.push(share);
                 }
                 Some(share) => shares.push(share),
