@@ -284,10 +284,7 @@ impl<'a> Store<'a> {
                         let uid = str_at(&found, &["metadata", "uid"]);
                         self.ctx.io.delete(&self.target(), uid, None, &Identity::default()).await?;
                     } else {
-                        warn!(
-                            name = self.kept.name,
-                            "the ConfigMap of the workflow context belongs to another Application"
-                        );
+                        warn!(name = self.kept.name, "workflow context of another Application");
                         // A suffix that follows from the Application: the next process finds the
                         // same name.
                         let suffix: String =

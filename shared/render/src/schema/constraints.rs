@@ -3,7 +3,7 @@
 use cue::{Kind, Shape, Value};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Inexpressible, Result};
+use super::error::{Inexpressible, Result};
 use crate::term::{Op, Test, kind_of};
 
 /// The kinds that a shape allows.

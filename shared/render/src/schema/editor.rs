@@ -11,6 +11,7 @@ use cue_syntax::{ParseLimits, parse};
 use serde_json::{Map, Value as Json, json};
 use vela_api::builtin;
 
+use super::generate::{COVERED, FORMS};
 use crate::DefinitionKind;
 use crate::cache::Programs;
 use crate::definition::{Definition, Template};
@@ -303,7 +304,7 @@ fn typed(schema: &Map<String, Json>, out: &mut Map<String, Json>) {
 }
 
 fn is_alternative(schema: &Json) -> bool {
-    ["oneOf", "anyOf", "allOf", "not", super::FORMS].iter().any(|key| schema.get(*key).is_some())
+    ["oneOf", "anyOf", "allOf", "not", FORMS].iter().any(|key| schema.get(*key).is_some())
 }
 
 /// What holds of properties that may be missing.
@@ -399,7 +400,7 @@ fn are_closed(map: &Map<String, Json>) -> bool {
     let is_plain =
         |form: &Json| form.as_object().is_some_and(|form| form.keys().all(|key| key == "required"));
     map.get("type").is_some_and(|type_| type_ == "object")
-        && map.get(super::FORMS).is_none_or(|mark| mark != super::COVERED)
+        && map.get(FORMS).is_none_or(|mark| mark != COVERED)
         && map.get("additionalProperties").is_none()
         && forms.is_some_and(|forms| !forms.is_empty() && forms.iter().all(is_plain))
 }

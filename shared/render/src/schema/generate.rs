@@ -4,8 +4,12 @@ use cue::{Evaluation, Kind, LabelClass, Marker, Node, Rest, Shape, Value, Which}
 use serde_json::{Map, Value as Json, json};
 
 use super::constraints::{accepts, bound, call, int_format, kind_of_shape, type_word};
-use super::{COVERED, FORMS, Inexpressible, Result};
+use super::error::{Inexpressible, Result};
 
+/// Marks a value that has several forms, of which the schema says less than the template: no part of the schema.
+pub(super) const FORMS: &str = "x-vela-forms";
+/// A form of it is described as if it were all of them.
+pub(super) const COVERED: &str = "covered";
 /// Parameters nested deeper than this have no schema: a definition that contains itself never
 /// ends.
 const DEPTH: usize = 48;

@@ -2,6 +2,7 @@
 
 mod constraints;
 pub mod editor;
+mod error;
 mod generate;
 mod written;
 
@@ -9,24 +10,9 @@ use crate::cache::{Flavour, Programs};
 use crate::definition::{Definition, Template};
 use crate::messages;
 use cue::Limits;
-use generate::Generator;
+use error::{Inexpressible, Result};
+use generate::{FORMS, Generator};
 use serde_json::{Map, Value as Json, json};
-
-type Result<T> = std::result::Result<T, Inexpressible>;
-
-/// What a schema cannot say.
-#[derive(Debug, thiserror::Error)]
-enum Inexpressible {
-    #[error(transparent)]
-    Cue(#[from] cue::Errors),
-    #[error("{}", messages::recursive_parameter())]
-    Recursive,
-    #[error("{}", messages::tuple_parameter())]
-    Tuple,
-    /// An operator, and the type of its operand.
-    #[error("{}", messages::unsupported_operator(.0, .1))]
-    Operator(String, &'static str),
-}
 
 /// Why the parameters of a definition have no schema.
 #[derive(Debug, thiserror::Error)]
@@ -35,11 +21,6 @@ pub struct SchemaError {
     definition: String,
     why: Inexpressible,
 }
-
-/// Marks a value that has several forms, of which the schema says less than the template: no part of the schema.
-const FORMS: &str = "x-vela-forms";
-/// A form of it is described as if it were all of them.
-const COVERED: &str = "covered";
 
 /// The schema of the parameters.
 pub(crate) fn schema(
