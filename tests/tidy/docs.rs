@@ -197,11 +197,9 @@ fn the_map_of_the_code_is_short() {
 }
 
 /// Definitions that no example uses, and why.
-const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
+const WITHOUT_EXAMPLE: [(&str, &str); 2] = [
     ("deploy-cloud-resource", "for environments of the deprecated envbinding"),
     ("share-cloud-resource", "for environments of the deprecated envbinding"),
-    ("generate-jdbc-connection", "reads what a Terraform module for databases of one cloud writes"),
-    ("container-ports", "the schema for editors does not find misspelt names inside of its ports"),
 ];
 
 #[test]
