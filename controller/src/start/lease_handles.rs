@@ -59,7 +59,7 @@ impl LeaseHandles {
             }
             // What is not known is not held against anybody.
             Err(error) => {
-                tracing::warn!(%error, "the reconciles in flight of the last leader are unknown")
+                tracing::warn!(%error, "the reconciles in flight of the last leader are unknown");
             }
         }
         Ok(())
