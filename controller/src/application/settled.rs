@@ -16,7 +16,7 @@ use vela_cluster::members::Snapshot;
 use vela_cluster::{ApiError, Stored};
 
 use super::converge::more_clusters;
-use super::dispatch::together::PATIENCE;
+use super::dispatch::together::GRACE;
 use super::facts::{self, resolve};
 use super::lifecycle::conflict;
 use super::memory::{AppCache, Fingerprint, Recorded};
@@ -173,7 +173,7 @@ impl<'a> Subject<'a> {
             let seen = match is_local(&key.cluster) {
                 true => Some(seen.await),
                 // What takes long there holds up nothing that the Application has elsewhere.
-                false => timeout(PATIENCE, seen).await.ok().filter(Result::is_ok),
+                false => timeout(GRACE, seen).await.ok().filter(Result::is_ok),
             };
             let live = match seen {
                 Some(Err(error @ ApiError::Listing { .. })) => return Err(error),
