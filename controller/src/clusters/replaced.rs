@@ -150,7 +150,8 @@ mod tests {
         assert!(recorded.has(&trackers, "east", &none) && recorded.has(&trackers, "west", &of_app));
         assert!(!recorded.has(&trackers, "north", &none));
         // What is known of a version is believed: it is not opened again.
-        for seen in recorded.0.values_mut() {
+        for name in ["a", "b"] {
+            let seen = recorded.0.get_mut(&Key::new("", name)).unwrap();
             seen.clusters = Some(BTreeSet::from(["north".to_owned()]));
         }
         assert!(recorded.has(&trackers, "north", &none) && !recorded.has(&trackers, "west", &none));

@@ -1,7 +1,7 @@
 //! What failed tests say: gathered from the output of the test runner and repeated in the summary, where it is found at once.
 
 /// How much of each failure is repeated, in characters; the whole text is in the output above.
-const LONGEST: usize = 3_000;
+const MAX_CHARS: usize = 3_000;
 
 /// Failed tests of one test run, read line by line.
 #[derive(Debug, Default)]
@@ -44,11 +44,11 @@ fn reason(output: &str) -> String {
     let panic = output.find(" panicked at ");
     let start = panic.map(|at| output.get(..at).and_then(|text| text.rfind('\n')));
     let Some(start) = start else {
-        let skipped = output.chars().count().saturating_sub(LONGEST);
+        let skipped = output.chars().count().saturating_sub(MAX_CHARS);
         return output.chars().skip(skipped).collect();
     };
     let text = output.get(start.map_or(0, |at| at + 1)..).unwrap_or_default();
-    text.chars().take(LONGEST).collect()
+    text.chars().take(MAX_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut() {
-        let long = "ü".repeat(LONGEST * 2);
-        assert_eq!(reason(&long).chars().count(), LONGEST);
-        assert_eq!(reason(&format!("x\nit panicked at y{long}")).chars().count(), LONGEST);
+        let long = "ü".repeat(MAX_CHARS * 2);
+        assert_eq!(reason(&long).chars().count(), MAX_CHARS);
+        assert_eq!(reason(&format!("x\nit panicked at y{long}")).chars().count(), MAX_CHARS);
     }
 }
