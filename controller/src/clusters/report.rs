@@ -89,6 +89,9 @@ impl Reported {
         let (severity, reason) = match state {
             State::Unknown => return None,
             State::Connected => (Severity::Normal, event::CLUSTER_CONNECTED),
+            State::Degraded if member.health().is_newer_refused() => {
+                (Severity::Warning, event::CREDENTIAL_REFUSED)
+            }
             State::Degraded => (Severity::Warning, event::CLUSTER_DEGRADED),
             State::Disconnected => (Severity::Warning, event::CLUSTER_DISCONNECTED),
             State::CredentialRefused => (Severity::Warning, event::CREDENTIAL_REFUSED),

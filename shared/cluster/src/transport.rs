@@ -22,7 +22,8 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
 use tower_http::ServiceExt as _;
 use tower_http::decompression::DecompressionLayer;
 
-use crate::members::{AddressRules, Proxy, ProxyKind, Resolver};
+use crate::members::address::{AddressRules, Resolver};
+use crate::members::proxy::{Kind as ProxyKind, Proxy};
 
 /// The parts of a client, before limits.
 pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;

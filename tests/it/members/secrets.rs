@@ -62,6 +62,39 @@ async fn a_rotated_credential_interrupts_nothing() {
     space.delete("a").await;
 }
 
+/// 6.4: a mistake in a new credential interrupts nothing as long as the former one works.
+#[tokio::test]
+async fn a_new_credential_that_is_refused_is_not_used() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("mistaken").await.unwrap();
+    let former = token(&fleet.west.cluster, "former").await.unwrap();
+    fleet.write(&fleet.west.joining().token(&former).secret("west")).await.unwrap();
+    space.apply(&space.application("a", &["west"], "1")).await.unwrap();
+    space.runs("a").await;
+    fleet.write(&fleet.west.joining().token("mistyped").secret("west")).await.unwrap();
+    fleet.reaches("west", "Degraded").await;
+    until("the event", LIMIT, async || {
+        let all = fleet.events("west").await.unwrap();
+        all.iter().any(|(reason, text)| {
+            reason == "CredentialRefused" && text.contains("the former one is still used")
+        })
+    })
+    .await;
+    space.apply(&space.application("a", &["west"], "2")).await.unwrap();
+    space.runs("a").await;
+    assert_eq!(space.value("west", "a").await.as_deref(), Some("2"));
+    // The former one ends: there is nothing else, and the state says so until the Secret is mended.
+    let accounts: Api<ServiceAccount> =
+        Api::namespaced(fleet.west.cluster.client().await.unwrap(), "kube-system");
+    accounts.delete("former", &DeleteParams::default()).await.unwrap();
+    fleet.reaches("west", "CredentialRefused").await;
+    fleet.write(&fleet.west.joining().secret("west")).await.unwrap();
+    fleet.reaches("west", "Connected").await;
+    space.apply(&space.application("a", &["west"], "3")).await.unwrap();
+    space.runs("a").await;
+    space.delete("a").await;
+}
+
 /// F13: proxies of both kinds, and an address by name.
 #[tokio::test]
 async fn a_member_is_reached_through_proxies_and_by_name() {
@@ -151,9 +184,13 @@ async fn a_command_of_the_operator_hands_out_credentials() {
     space.runs("a").await;
     assert_eq!(space.value("east", "a").await.as_deref(), Some("1"));
     space.delete("a").await;
-    for (command, state) in
-        [("fails", "CredentialRefused"), ("none", "CredentialRefused"), ("/bin/sh", "Invalid")]
-    {
+    // The first is tried while the former credential works, the others have none to fall back on.
+    for (command, state) in [
+        ("fails", "Degraded"),
+        ("/bin/sh", "Invalid"),
+        ("fails", "CredentialRefused"),
+        ("none", "CredentialRefused"),
+    ] {
         fleet.write(&secret(command)).await.unwrap();
         fleet.reaches("east", state).await;
     }

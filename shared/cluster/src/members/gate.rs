@@ -55,7 +55,7 @@ pub(crate) struct Gate {
     /// When watches began, by path.
     watches: Mutex<HashMap<String, Instant>>,
     /// The state changed.
-    turned: Poke,
+    pub(super) turned: Poke,
     changed: Changed,
 }
 
@@ -201,6 +201,17 @@ impl Gate {
 
     pub(super) fn stop(&self, state: State, why: String, now: Timestamp) {
         if self.health.lock().stop(state, why, now) {
+            self.report(state);
+        }
+    }
+
+    /// A newer credential is refused, so this one is still used; `None`: there is no newer one.
+    pub(super) fn newer_refused(&self, why: Option<String>) {
+        let (changed, state) = {
+            let mut health = self.health.lock();
+            (health.newer_refused(why, Timestamp::now()), health.state())
+        };
+        if changed {
             self.report(state);
         }
     }

@@ -10,6 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::futures::Notified;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vela_apply::Owner;
@@ -184,6 +185,16 @@ impl Member {
         let (identified, meant) = (Mutex::new(identified), Mutex::new(Some(uid.to_owned())));
         let link = Link { gate, connection: Some(connection), identified, meant, stop };
         Arc::new(Self { cluster, link: Arc::new(link) })
+    }
+
+    /// Ends when its state changes, from now on.
+    pub(super) fn turned(&self) -> Notified<'_> {
+        self.link.gate.turned.notified()
+    }
+
+    /// A newer credential is refused, so this connection is still used; `None`: there is no newer one.
+    pub(super) fn newer_refused(&self, why: Option<String>) {
+        self.link.gate.newer_refused(why);
     }
 
     /// The connection and the watches of a member that can be reached.
@@ -411,7 +422,7 @@ mod tests {
             _ => said.lock().clone(),
         });
         let one = cluster("edge", "2026-01-01T00:00:00Z");
-        let changed = &members.changed;
+        let changed = &members.registry.changed;
         let member = Member::over(one, client.clone(), UID, members.connecting(), changed);
         let other = UID.replace('0', "1");
         for (says, is_answer, uid, state) in [

@@ -9,12 +9,13 @@
 //!   there; `managed`: what Open Cluster Management says of a cluster;
 //! - `member`: one member with its connection, its watches and its probe;
 //! - `pass`: requests of somebody else that are passed on;
+//! - `trial`: a credential that changed, before it is used;
 //! - `known`: which cluster had which name, remembered over restarts; `proof`: whether two names mean one cluster;
 //! - `follow`: the watch of the Secrets; here: the registry, as it is at a moment.
 //!
 //! A name that is not in the registry means nothing until the registry is complete: what is not known is not gone.
 
-mod address;
+pub(crate) mod address;
 mod arrival;
 mod body;
 mod connect;
@@ -30,12 +31,13 @@ mod managed;
 mod member;
 mod pass;
 mod proof;
-mod proxy;
+pub(crate) mod proxy;
 mod rules;
 mod secret;
 mod secrets;
 mod sources;
 mod state;
+mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -48,7 +50,6 @@ use tokio::time::Instant;
 use vela_api::cluster::LOCAL;
 
 pub use address::AddressRules;
-pub(crate) use address::Resolver;
 pub use arrival::{Arrival, NotImpersonated, arrival};
 pub use exchange::{ExchangeError, ExchangeRules, Exchanged};
 pub use expiry::Validity;
@@ -59,19 +60,25 @@ pub use managed::Managed;
 pub use member::{Connecting, Identified, Member, MemberNotify};
 pub use pass::{PassError, Passage, PassedBody};
 pub use proof::{Proof, own_authority};
-pub(crate) use proxy::{Kind as ProxyKind, Proxy};
 pub use rules::{NoMap, NoRules, RulesMap, SharedRules};
 pub use secret::{Access, Cluster, LeftBehind, SecretRules, Unusable};
 pub use secrets::{SecretEvent, Secrets};
 pub use sources::{Described, Sources};
 pub use state::{Health, Heard, State};
+use trial::Trials;
 
 /// The registry.
 pub struct Members {
     connecting: Connecting,
+    registry: Arc<Registry>,
+    trials: Arc<Trials>,
+    sources: Mutex<Sources>,
+}
+
+/// The registry as it is now, and who hears of changes.
+struct Registry {
     changed: Changed,
     current: Mutex<Arc<Snapshot>>,
-    sources: Mutex<Sources>,
 }
 
 impl std::fmt::Debug for Members {
@@ -248,13 +255,14 @@ impl Members {
     pub fn new(connecting: Connecting, changed: Changed) -> Self {
         let snapshot = Snapshot { grace: FIRST_ABSENT, ..Snapshot::default() };
         let current = Mutex::new(Arc::new(snapshot));
-        Self { connecting, changed, current, sources: Mutex::default() }
+        let registry = Arc::new(Registry { changed, current });
+        Self { connecting, registry, trials: Arc::default(), sources: Mutex::default() }
     }
 
     /// As it is now.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.current.lock())
+        Arc::clone(&self.registry.current.lock())
     }
 
     /// What is needed to connect.
@@ -341,32 +349,41 @@ impl Members {
         let snapshot = self.snapshot();
         let old = snapshot.members.get(&name);
         if let Some(old) = old.filter(|old| old.cluster.is_same_connection(&cluster)) {
+            self.trials.end(&name);
+            old.newer_refused(None);
             if !old.cluster.is_same(&cluster) {
                 self.take(old.relabelled(cluster));
             }
             return;
         }
+        if let Some(old) = old.filter(|old| trial::is_kept(old, &cluster)) {
+            let registry = Arc::downgrade(&self.registry);
+            let take = move |member| {
+                if let Some(registry) = registry.upgrade() {
+                    registry.take(member);
+                }
+            };
+            let changed = &self.registry.changed;
+            self.trials.begin(old, cluster, (&self.connecting, changed), take);
+            return;
+        }
+        self.trials.end(&name);
         // What is recorded under the name is in the cluster that had it: whoever uses the registry says when there is nothing
         // (`Member::accept`), also if the Secret was made anew.
         let known = || snapshot.known.get(&name).map(|known| known.uid.clone());
         let meant = old.and_then(|old| old.meant()).or_else(known);
-        let member = Member::connect(cluster, meant, &self.connecting, &self.changed);
+        let member = Member::connect(cluster, meant, &self.connecting, &self.registry.changed);
         self.take(member);
     }
 
     /// Takes in a member.
     pub fn take(&self, member: Arc<Member>) {
-        let (name, reachable) = (member.cluster.name.clone(), member.reachable());
-        self.change(|snapshot| {
-            snapshot.gone.remove(&name);
-            snapshot.members.insert(name.clone(), member);
-        });
-        (self.changed)(&name, reachable);
+        self.registry.take(member);
     }
 
     /// Takes in a member over an existing client, known to answer and to be the cluster of a uid: of tests.
     pub fn join(&self, cluster: Cluster, client: kube::Client, uid: &str) -> Arc<Member> {
-        let member = Member::over(cluster, client, uid, &self.connecting, &self.changed);
+        let member = Member::over(cluster, client, uid, &self.connecting, &self.registry.changed);
         self.take(Arc::clone(&member));
         member
     }
@@ -378,12 +395,13 @@ impl Members {
 
     /// A Secret is gone since a moment.
     pub fn removed(&self, name: &str, since: Instant) {
+        self.trials.end(name);
         self.change(|snapshot| {
             if snapshot.members.remove(name).is_some() {
                 snapshot.gone.insert(name.to_owned(), since);
             }
         });
-        (self.changed)(name, Reachable::No);
+        (self.registry.changed)(name, Reachable::No);
     }
 
     /// Whether all Secrets were seen and the watch works. Those that are not among `listed` are gone.
@@ -407,12 +425,30 @@ impl Members {
                 }
             }
         });
-        gone.iter().for_each(|name| (self.changed)(name, Reachable::No));
+        for name in &gone {
+            self.trials.end(name);
+            (self.registry.changed)(name, Reachable::No);
+        }
         alone.into_iter().for_each(|cluster| self.put(cluster));
         if news {
             // Who asked for a name that was not known is answered now.
-            (self.changed)("", Reachable::No);
+            (self.registry.changed)("", Reachable::No);
         }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Snapshot)) {
+        self.registry.change(change);
+    }
+}
+
+impl Registry {
+    fn take(&self, member: Arc<Member>) {
+        let (name, reachable) = (member.cluster.name.clone(), member.reachable());
+        self.change(|snapshot| {
+            snapshot.gone.remove(&name);
+            snapshot.members.insert(name.clone(), member);
+        });
+        (self.changed)(&name, reachable);
     }
 
     fn change(&self, change: impl FnOnce(&mut Snapshot)) {

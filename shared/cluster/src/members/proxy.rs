@@ -10,7 +10,7 @@ use http::{HeaderValue, Uri};
 use super::address::AddressRules;
 
 /// A proxy. It may have a password: it shows nothing of itself.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Proxy {
     pub(crate) kind: Kind,
     /// `scheme://host:port`, without a user.

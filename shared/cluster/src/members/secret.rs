@@ -263,6 +263,18 @@ impl Cluster {
     pub(super) fn is_same_connection(&self, other: &Self) -> bool {
         self.fingerprint == other.fingerprint && self.secret_uid == other.secret_uid
     }
+
+    /// Whether another credential is all that is new: the same API server, checked and reached in the same way, under the same rules.
+    pub(super) fn has_another_credential(&self, newer: &Self) -> bool {
+        let (Ok(access), Ok(new)) = (&self.access, &newer.access) else { return false };
+        !self.is_same_connection(newer)
+            && self.secret_uid == newer.secret_uid
+            && self.accepted == newer.accepted
+            && self.exchange_text == newer.exchange_text
+            && self.authority == newer.authority
+            && access.uri == new.uri
+            && access.proxy == new.proxy
+    }
 }
 
 /// What a ManagedCluster alone does not have.

@@ -110,6 +110,8 @@ pub struct Health {
     window: VecDeque<Sample>,
     /// Since when a degraded member is well.
     well_since: Option<Timestamp>,
+    /// Why a newer credential is not used. The member is degraded as long as that is so.
+    newer_refused: Option<String>,
 }
 
 impl Health {
@@ -126,6 +128,7 @@ impl Health {
             probes: 0,
             window: VecDeque::new(),
             well_since: None,
+            newer_refused: None,
         }
     }
 
@@ -189,6 +192,25 @@ impl Health {
         self.turn(state, why, now)
     }
 
+    /// A newer credential of the cluster is refused, so this one is still used; `None`: there is no newer one. Returns whether the
+    /// state changed.
+    pub fn newer_refused(&mut self, why: Option<String>, now: Timestamp) -> bool {
+        if self.newer_refused == why || !self.state.is_open() {
+            return false;
+        }
+        self.newer_refused.clone_from(&why);
+        match why {
+            Some(why) => self.turn(State::Degraded, why, now),
+            None => self.turn(State::Connected, String::new(), now),
+        }
+    }
+
+    /// Whether a newer credential is refused.
+    #[must_use]
+    pub fn is_newer_refused(&self) -> bool {
+        self.newer_refused.is_some()
+    }
+
     /// The name means the cluster that answers again. Returns whether it did not.
     pub(super) fn resume(&mut self, now: Timestamp) -> bool {
         if self.state != State::Replaced {
@@ -219,6 +241,9 @@ impl Health {
 
     /// Whether it is slow, of a member that answers. It is left when all signs are below half for a while.
     fn judge(&mut self, now: Timestamp) -> bool {
+        if let Some(why) = self.newer_refused.clone() {
+            return self.turn(State::Degraded, why, now);
+        }
         let count =
             |which: fn(&Sample) -> bool| self.window.iter().filter(|one| which(one)).count();
         let (late, busy, all) = (count(|one| one.late), count(|one| one.busy), self.window.len());
@@ -358,6 +383,25 @@ mod tests {
         assert_eq!(health.next_probe(at(6), 0.0), Some(MAX_PROBE_PAUSE));
         assert!(health.hear(ok(), at(7)));
         assert_eq!(health.state(), State::Connected);
+    }
+
+    #[test]
+    fn a_newer_credential_that_is_refused_degrades_until_it_is_taken_back() {
+        let mut health = connected();
+        assert!(health.newer_refused(Some("refused".into()), at(1)) && health.is_newer_refused());
+        assert!(!health.newer_refused(Some("refused".into()), at(2)));
+        for index in 0..40 {
+            assert!(!health.hear(ok(), at(70_000 + index)));
+        }
+        assert_eq!((health.state(), health.why()), (State::Degraded, "refused"));
+        assert!(health.newer_refused(None, at(80_000)) && !health.is_newer_refused());
+        assert_eq!((health.state(), health.why()), (State::Connected, ""));
+        // The former one is refused as well: that is what counts.
+        assert!(health.newer_refused(Some("refused".into()), at(90_000)));
+        assert!(health.hear(Heard::Refused("revoked".into()), at(90_001)));
+        assert_eq!((health.state(), health.why()), (State::CredentialRefused, "revoked"));
+        assert!(!health.newer_refused(None, at(90_002)));
+        assert_eq!(health.state(), State::CredentialRefused);
     }
 
     #[test]

@@ -49,7 +49,8 @@ fn join(members: &Members, name: &str, uid: &str) -> Arc<Member> {
 fn join_of(members: &Members, name: &str, uid: &str, authority: &str) -> Arc<Member> {
     let (client, _) = fake(|_, _, _| (200, json!({})));
     let cluster = cluster_of(name, "2026-01-01T00:00:00Z", authority);
-    let member = Member::over(cluster, client, uid, members.connecting(), &members.changed);
+    let member =
+        Member::over(cluster, client, uid, members.connecting(), &members.registry.changed);
     members.take(Arc::clone(&member));
     member
 }
@@ -203,7 +204,7 @@ async fn a_closed_lane_sends_nothing_and_says_why() {
     let (members, reported) = registry();
     let (client, seen) = fake(|_, _, _| (200, json!({"resources": []})));
     let one = cluster("edge", "2026-01-01T00:00:00Z");
-    let member = Member::over(one, client, "u", members.connecting(), &members.changed);
+    let member = Member::over(one, client, "u", members.connecting(), &members.registry.changed);
     let io = Arc::clone(member.reach().unwrap().0);
     let target = crate::Target { api_version: "v1", kind: "Secret", namespace: "n", name: "a" };
     let _ = io.get(&target, &crate::Identity::default()).await;
