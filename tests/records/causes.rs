@@ -38,6 +38,7 @@ const SAME: &[(&str, &[&str])] = &[
     ("objects from url", &["urls are not supported"]),
     ("cannot refer to objects outside", &["may only name objects of"]),
     ("failed to parse CUE template", &["the template is not valid CUE"]),
+    ("is registered for version", &["unexpected kind"]),
 ];
 
 /// Types that need no definition, so that nobody needs a permission for them (webhook-10).
