@@ -416,7 +416,8 @@ async fn the_process_may_die_at_every_write_to_every_cluster() {
             // there is time.
             let every =
                 if cluster == "local" && std::env::var("VELA_LONG_TESTS").is_err() { 6 } else { 1 };
-            for at in (1..60).step_by(every * stride()) {
+            // Watches of members begin again after a second, so each death takes long.
+            for at in (1..60).step_by(every * stride().pow(2)) {
                 let world = world();
                 let mut process = world.start();
                 server(&world, cluster).state.lock().death = Some(kind(at));

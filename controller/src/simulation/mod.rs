@@ -276,9 +276,13 @@ impl World {
         let key = Key::new(namespace, name);
         process.context.queue.add(key.clone(), Class::Drift);
         let check = Box::pin(application::reconcile(&process.context, &key));
-        let next = check.await.unwrap_or(Next::Failed);
-        let is_dead = self.server.state.lock().killed.load(Ordering::Relaxed);
-        (!is_dead).then_some(next)
+        let mut killed = self.server.state.lock().killed.subscribe();
+        // A process that died waits for nothing any more.
+        tokio::select! {
+            biased;
+            _ = killed.wait_for(|killed| *killed) => None,
+            next = check => Some(next.unwrap_or(Next::Failed)),
+        }
     }
 
     /// Reconciles until nothing is left to do; a process that dies is started again. Returns how often it died.

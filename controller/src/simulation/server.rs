@@ -3,14 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tower::service_fn;
 use vela_api::Application;
 use vela_cluster::Store;
@@ -68,7 +67,7 @@ pub(super) struct State {
     pub(super) death: Option<Death>,
     pub(super) dead: bool,
     /// The process is dead for all servers that it talks to.
-    pub(super) killed: Arc<AtomicBool>,
+    pub(super) killed: Arc<watch::Sender<bool>>,
     /// Who wrote objects of which kind, as far as somebody is impersonated.
     pub(super) writers: BTreeSet<(String, String)>,
     /// The namespace in which nobody but the controller itself may do anything.
@@ -148,7 +147,7 @@ impl State {
     /// Another process may write.
     pub(super) fn revive(&mut self) {
         (self.dead, self.death) = (false, None);
-        self.killed.store(false, Ordering::Relaxed);
+        self.killed.send_replace(false);
     }
 
     /// Creates or replaces an object as it is.
@@ -268,7 +267,7 @@ impl State {
     }
 
     fn answer(&mut self, method: &Method, uri: &http::Uri, body: &Value) -> (u16, Value) {
-        if self.dead || self.killed.load(Ordering::Relaxed) {
+        if self.dead || *self.killed.borrow() {
             return failure(503, "ServiceUnavailable");
         }
         let dry = uri.query().is_some_and(|query| query.contains("dryRun"));
@@ -277,7 +276,7 @@ impl State {
             self.writes += 1;
             if self.death == Some(Death::Before(self.writes)) {
                 self.dead = true;
-                self.killed.store(true, Ordering::Relaxed);
+                self.killed.send_replace(true);
                 return failure(503, "ServiceUnavailable");
             }
         }
@@ -301,7 +300,7 @@ impl State {
         }
         if writes && self.death == Some(Death::After(self.writes)) {
             self.dead = true;
-            self.killed.store(true, Ordering::Relaxed);
+            self.killed.send_replace(true);
             return failure(503, "ServiceUnavailable");
         }
         answer

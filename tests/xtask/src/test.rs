@@ -95,7 +95,10 @@ fn skipped() -> Outcome {
 fn tests(args: &Args) -> Result<Outcome> {
     if args.quick {
         let args = ["test", "--workspace", "--locked", "--no-fail-fast", "--exclude", "vela-tests"];
-        return cargo_with(&args, &[("VELA_QUICK", "1")]);
+        // Simulations wait for their own time limits as much as they compute.
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = (cores * 3).to_string();
+        return cargo_with(&args, &[("VELA_QUICK", "1"), ("RUST_TEST_THREADS", &threads)]);
     }
     Programs::ready()?;
     Binaries::build(Profile::Dev)?;
