@@ -73,7 +73,9 @@ fn lines(application: &Value) -> String {
             let _ = write!(line, ", {message}");
         }
         let kind = text(&service["workloadDefinition"]["kind"]);
-        let mut parts = vec![kind];
+        // A release is healthy by itself: no object stands for it.
+        let mut parts: Vec<String> =
+            Some(kind).filter(|kind| !kind.is_empty()).into_iter().collect();
         parts.extend(list(&service["traits"]).map(|one| format!("trait {}", text(&one["type"]))));
         children.push((line, parts));
     }
