@@ -184,47 +184,45 @@ impl Gate {
     }
 
     pub(super) fn hear(&self, heard: Heard) {
-        let changed = {
-            let mut health = self.health.lock();
+        self.change(|health| {
             let before = health.state();
             let failing = matches!(heard, Heard::Nothing(..));
             let changed = health.hear(heard, Timestamp::now());
             if failing && before.is_open() {
                 self.poke.notify_one();
             }
-            changed.then(|| health.state())
-        };
-        if let Some(state) = changed {
-            self.report(state);
-        }
+            changed
+        });
     }
 
     pub(super) fn stop(&self, state: State, why: String, now: Timestamp) {
-        if self.health.lock().stop(state, why, now) {
-            self.report(state);
-        }
+        self.change(|health| health.stop(state, why, now));
     }
 
     /// A newer credential is refused, so this one is still used; `None`: there is no newer one.
     pub(super) fn newer_refused(&self, why: Option<String>) {
-        let (changed, state) = {
-            let mut health = self.health.lock();
-            (health.newer_refused(why, Timestamp::now()), health.state())
-        };
-        if changed {
-            self.report(state);
-        }
+        self.change(|health| health.newer_refused(why, Timestamp::now()));
     }
 
     /// The name means the cluster that answers again.
     pub(super) fn resume(&self) {
-        let (resumed, state) = {
+        self.change(|health| {
+            let resumed = health.resume(Timestamp::now());
+            if resumed {
+                // Before anybody hears of it: who is woken finds it open.
+                self.identified.store(true, Ordering::Release);
+            }
+            resumed
+        });
+    }
+
+    /// Changes what is known of the member, and reports the state if `change` says that it is another one.
+    fn change(&self, change: impl FnOnce(&mut Health) -> bool) {
+        let changed = {
             let mut health = self.health.lock();
-            (health.resume(Timestamp::now()), health.state())
+            change(&mut health).then(|| health.state())
         };
-        if resumed {
-            // Before anybody hears of it: who is woken finds it open.
-            self.identified.store(true, Ordering::Release);
+        if let Some(state) = changed {
             self.report(state);
         }
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::DropGuard;
 
 use super::gate::{Changed, Reachable};
 use super::member::{Connecting, Member};
@@ -22,13 +22,8 @@ pub(super) struct Trials(Mutex<BTreeMap<String, Trial>>);
 
 struct Trial {
     member: Arc<Member>,
-    end: CancellationToken,
-}
-
-impl Drop for Trial {
-    fn drop(&mut self) {
-        self.end.cancel();
-    }
+    /// It is not wanted any more once this is dropped.
+    _ends_on_drop: DropGuard,
 }
 
 impl Trials {
@@ -67,7 +62,10 @@ impl Trials {
         let name = cluster.name.clone();
         let member = Member::connect(cluster, old.meant(), connecting, &heard);
         let end = connecting.stop.child_token();
-        trials.insert(name, Trial { member: Arc::clone(&member), end: end.clone() });
+        trials.insert(
+            name,
+            Trial { member: Arc::clone(&member), _ends_on_drop: end.clone().drop_guard() },
+        );
         drop(trials);
         let (all, old) = (Arc::clone(self), Arc::clone(old));
         connecting.tasks.spawn(async move {

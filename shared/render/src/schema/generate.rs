@@ -242,27 +242,15 @@ impl<'a> Generator<'a> {
             Shape::Kinds(kind) => {
                 others().any(|shape| matches!(shape, Shape::Kinds(k) if k.contains(*kind)))
             }
-            Shape::List(_) => {
-                let lists: Vec<Node> = others()
-                    .filter_map(|shape| match shape {
-                        Shape::List(node) => Some(*node),
-                        _ => None,
-                    })
-                    .collect();
-                lists.into_iter().any(|node| !matches!(self.evaluation.rest(node), Rest::Closed))
-            }
-            Shape::Struct(_) => {
-                let structs: Vec<Node> = others()
-                    .filter_map(|shape| match shape {
-                        Shape::Struct(node) => Some(*node),
-                        _ => None,
-                    })
-                    .collect();
-                structs.into_iter().any(|node| {
-                    let which = Which { constraints: true, ..Which::default() };
-                    self.evaluation.fields(node, which).is_empty() && self.evaluation.is_open(node)
-                })
-            }
+            Shape::List(_) => others().any(|shape| {
+                let Shape::List(node) = shape else { return false };
+                !matches!(self.evaluation.rest(*node), Rest::Closed)
+            }),
+            Shape::Struct(_) => others().any(|shape| {
+                let Shape::Struct(node) = shape else { return false };
+                let which = Which { constraints: true, ..Which::default() };
+                self.evaluation.fields(*node, which).is_empty() && self.evaluation.is_open(*node)
+            }),
             _ => false,
         }
     }
