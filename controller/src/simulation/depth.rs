@@ -1,14 +1,15 @@
-//! How much of what may happen is simulated: a third in the loop of an edit and its tests, everything in CI.
+//! How much of what may happen is simulated: a sample in the loop of an edit and its tests, everything in CI.
 
-/// Set by `cargo xtask test --quick`.
-const QUICK: &str = "VELA_QUICK";
+/// Of so many deaths or histories one is simulated, as `cargo xtask test --quick` wants it. An odd number: those that take turns at
+/// dying before and after a write stay so.
+const SAMPLE: &str = "VELA_SAMPLE";
 
-/// Of so many deaths or histories one is simulated.
 pub(super) fn stride() -> usize {
-    if std::env::var_os(QUICK).is_some() { 3 } else { 1 }
+    let sample = std::env::var(SAMPLE).ok().and_then(|number| number.parse().ok());
+    sample.unwrap_or(1).max(1)
 }
 
-/// The writes at which a process dies, counted from 1. An odd stride: those that take turns at dying before and after stay so.
+/// The writes at which a process dies, counted from 1.
 pub(super) fn moments() -> impl Iterator<Item = usize> {
     (1..).step_by(stride())
 }

@@ -410,11 +410,21 @@ fn refill<K: serde::de::DeserializeOwned, T: Stored>(
     plural: &str,
     keep: impl Fn(K) -> T,
 ) {
-    store.begin_list();
-    for object in state.all(plural) {
-        store.list_item(keep(serde_json::from_value(object.clone()).unwrap()));
+    if !store.is_synced() {
+        store.begin_list();
+        let _ = store.end_list();
     }
-    let _ = store.end_list();
+    let mut gone: BTreeMap<Key, _> = store.all().into_iter().map(|old| (old.key(), old)).collect();
+    for object in state.all(plural) {
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+        let old = gone.remove(&Key::new(text("namespace"), text("name")));
+        if old.is_none_or(|old| old.version() != text("resourceVersion")) {
+            let _ = store.put(keep(serde_json::from_value(object.clone()).unwrap()));
+        }
+    }
+    for (key, old) in gone {
+        store.remove(&key, old.version());
+    }
 }
 
 /// Healthy when the ConfigMap says so, which no Application here does.

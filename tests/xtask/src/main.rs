@@ -22,6 +22,7 @@ mod definitions;
 mod exec;
 mod failures;
 mod graph;
+mod quick;
 mod replay;
 mod test;
 mod tree;

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must hold, cheap checks first. `.ci/run` is this and no
 //! more.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::failures::Failures;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Leave out what needs a control plane, and two thirds of what is simulated
+    /// Leave out what needs a control plane, and simulate a sample
     #[arg(long)]
     quick: bool,
     /// Stop at the first step that fails
@@ -25,12 +25,55 @@ pub(crate) struct Args {
 
 /// What a step found out.
 #[derive(Debug, Default)]
-struct Outcome {
-    ok: bool,
+pub(crate) struct Outcome {
+    pub(crate) ok: bool,
     passed: usize,
     failed: usize,
     /// What the failed tests say.
     failures: Vec<String>,
+}
+
+impl Outcome {
+    /// Of nothing that could fail.
+    pub(crate) fn empty() -> Self {
+        Self { ok: true, ..Self::default() }
+    }
+
+    /// From the output of test programs that ended in success or not.
+    pub(crate) fn read(output: &str, ok: bool) -> Self {
+        let mut reading = Reading::default();
+        output.lines().for_each(|line| reading.line(line));
+        reading.finish(ok)
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.ok &= other.ok;
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.failures.extend(other.failures);
+    }
+}
+
+/// The output of test programs, read line by line.
+#[derive(Default)]
+struct Reading {
+    passed: usize,
+    failed: usize,
+    failures: Failures,
+}
+
+impl Reading {
+    fn line(&mut self, line: &str) {
+        self.failures.read(line);
+        if let Some((passed, failed)) = counts(line) {
+            self.passed += passed;
+            self.failed += failed;
+        }
+    }
+
+    fn finish(self, ok: bool) -> Outcome {
+        Outcome { ok, passed: self.passed, failed: self.failed, failures: self.failures.finish() }
+    }
 }
 
 type Step = (&'static str, fn(&Args) -> Result<Outcome>);
@@ -43,12 +86,12 @@ const STEPS: [Step; 6] = [
     ("documentation of the libraries", |_| documentation()),
     ("repository rules", |_| cargo(&["test", "--workspace", "--locked", "--test", "tidy"])),
     ("tests", tests),
-    ("charts", |args| if args.quick { Ok(skipped()) } else { charts() }),
+    ("charts", |args| if args.quick { Ok(Outcome::empty()) } else { charts() }),
 ];
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut report = Vec::new();
-    let mut total = Outcome { ok: true, ..Outcome::default() };
+    let mut total = Outcome::empty();
     for (name, step) in STEPS {
         println!("\n== {name}");
         let since = Instant::now();
@@ -77,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if total.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
+pub(crate) fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
     let mark = if outcome.ok { "ok    " } else { "FAILED" };
     let mut line = format!("{mark} {name} ({:.0} s)", time.as_secs_f64());
     if outcome.passed + outcome.failed > 0 {
@@ -86,19 +129,11 @@ fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
     line
 }
 
-fn skipped() -> Outcome {
-    Outcome { ok: true, ..Outcome::default() }
-}
-
 /// Unit, corpus, documentation and integration tests. What the integration tests need is built
 /// first, where its progress can be seen.
 fn tests(args: &Args) -> Result<Outcome> {
     if args.quick {
-        let args = ["test", "--workspace", "--locked", "--no-fail-fast", "--exclude", "vela-tests"];
-        // Simulations wait for their own time limits as much as they compute.
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let threads = (cores * 3).to_string();
-        return cargo_with(&args, &[("VELA_QUICK", "1"), ("RUST_TEST_THREADS", &threads)]);
+        return crate::quick::run();
     }
     Programs::ready()?;
     Binaries::build(Profile::Dev)?;
@@ -122,12 +157,17 @@ fn documentation() -> Result<Outcome> {
 
 fn charts() -> Result<Outcome> {
     crate::charts::check()?;
-    Ok(Outcome { ok: true, ..Outcome::default() })
+    Ok(Outcome::empty())
 }
 
 /// The seed of the property tests, so that a run says the same twice. Another value of the variable
 /// tries other cases.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "20260601");
+
+/// The variable with its value.
+pub(crate) fn seed() -> (&'static str, OsString) {
+    (SEED.0, std::env::var_os(SEED.0).unwrap_or_else(|| SEED.1.into()))
+}
 
 fn cargo(args: &[&str]) -> Result<Outcome> {
     cargo_with(args, &[])
@@ -135,35 +175,35 @@ fn cargo(args: &[&str]) -> Result<Outcome> {
 
 /// Runs cargo with its output passed through, and adds up what its test runs report.
 fn cargo_with<A: AsRef<OsStr>>(args: &[A], environment: &[(&str, &str)]) -> Result<Outcome> {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut child = Command::new(program)
-        .current_dir(material::workspace())
+    let mut child = cargo_command()
         .args(args)
         .envs(environment.iter().copied())
-        .env(SEED.0, std::env::var_os(SEED.0).unwrap_or_else(|| SEED.1.into()))
+        .envs([seed()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot run cargo")?;
-    let mut outcome = Outcome::default();
-    let mut failures = Failures::default();
+    let mut reading = Reading::default();
     if let Some(stdout) = child.stdout.take() {
         let mut reader = BufReader::new(stdout);
         let mut bytes = Vec::new();
         while reader.read_until(b'\n', &mut bytes)? > 0 {
             let text = String::from_utf8_lossy(&bytes);
             print!("{text}");
-            failures.read(text.trim_end());
-            if let Some((passed, failed)) = counts(text.trim_end()) {
-                outcome.passed += passed;
-                outcome.failed += failed;
-            }
+            reading.line(text.trim_end());
             bytes.clear();
         }
     }
-    outcome.ok = child.wait()?.success();
-    outcome.failures = failures.finish();
-    Ok(outcome)
+    let ok = child.wait()?.success();
+    Ok(reading.finish(ok))
+}
+
+/// The cargo that started this program, in the folder of the workspace.
+pub(crate) fn cargo_command() -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(material::workspace());
+    command
 }
 
 /// The numbers in a line such as `test result: ok. 3 passed; 0 failed; ...`.

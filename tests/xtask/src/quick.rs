@@ -1,0 +1,148 @@
+//! The tests of `cargo xtask test --quick`: the test programs of libraries and deployables run side by side, since many of their tests
+//! wait for time limits. Only programs that fail show their output.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use vela_tests::material;
+
+use crate::test::{Outcome, cargo_command, line, seed};
+
+/// What is tested, as arguments of cargo.
+const WORKSPACE: [&str; 4] = ["--workspace", "--exclude", "vela-tests", "--locked"];
+
+/// Tests that simulate or explore try one of so many of their cases. An odd number: cases that take turns stay so.
+const SAMPLE: (&str, &str) = ("VELA_SAMPLE", "9");
+
+/// A command whose output is that of tests.
+struct Job {
+    name: String,
+    command: Command,
+    /// Jobs with the largest programs begin first: they take longest as a rule.
+    bytes: u64,
+}
+
+pub(crate) fn run() -> Result<Outcome> {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut jobs = programs(cores)?;
+    jobs.push(examples_of_documentation());
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.bytes));
+    let jobs = Mutex::new(VecDeque::from(jobs));
+    let total = Mutex::new(Outcome::empty());
+    thread::scope(|scope| {
+        let worker = || {
+            while let Some(job) = lock(&jobs).pop_front() {
+                let outcome = perform(job);
+                lock(&total).add(outcome);
+            }
+        };
+        // One more than cores: somebody waits for a time limit at most times.
+        for _ in 0..=cores {
+            scope.spawn(worker);
+        }
+    });
+    Ok(total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Builds the test programs.
+fn programs(cores: usize) -> Result<Vec<Job>> {
+    let output = cargo_command()
+        .arg("test")
+        .args(WORKSPACE)
+        .args(["--no-run", "--message-format=json-render-diagnostics"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!("the tests cannot be built");
+    }
+    let built = String::from_utf8_lossy(&output.stdout);
+    built
+        .lines()
+        .filter_map(executable)
+        .map(|(package, program)| job(&package, &program, cores))
+        .collect()
+}
+
+/// The folder of the package and the test program that a message of cargo speaks of.
+fn executable(message: &str) -> Option<(PathBuf, PathBuf)> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    if !message.pointer("/profile/test")?.as_bool()? {
+        return None;
+    }
+    let program = message.get("executable")?.as_str()?;
+    let package = Path::new(message.get("manifest_path")?.as_str()?).parent()?;
+    Some((package.to_owned(), program.into()))
+}
+
+fn job(package: &Path, program: &Path, cores: usize) -> Result<Job> {
+    let bytes =
+        std::fs::metadata(program).with_context(|| format!("no {}", program.display()))?.len();
+    let mut command = Command::new(program);
+    // Simulations wait for their own time limits as much as they compute.
+    command.current_dir(package).env("RUST_TEST_THREADS", (cores * 3).to_string());
+    let folder = package.strip_prefix(material::workspace()).unwrap_or(package);
+    let file = program.file_stem().unwrap_or_default().to_string_lossy();
+    let name = file.rsplit_once('-').map_or(&*file, |(name, _)| name);
+    Ok(Job { name: format!("{} {name}", folder.display()), command, bytes })
+}
+
+fn examples_of_documentation() -> Job {
+    let mut command = cargo_command();
+    command.args(["test", "--doc", "--no-fail-fast"]).args(WORKSPACE);
+    Job { name: "examples of the documentation".into(), command, bytes: u64::MAX }
+}
+
+fn perform(mut job: Job) -> Outcome {
+    let since = Instant::now();
+    let output = job.command.envs([seed()]).env(SAMPLE.0, SAMPLE.1).stdin(Stdio::null()).output();
+    let outcome = match &output {
+        Ok(output) => {
+            Outcome::read(&String::from_utf8_lossy(&output.stdout), output.status.success())
+        }
+        Err(_) => Outcome::default(),
+    };
+    if !outcome.ok {
+        match output {
+            Ok(output) => print!(
+                "{}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            ),
+            Err(error) => eprintln!("error: cannot run {}: {error}", job.name),
+        }
+    }
+    println!("{}", line(&job.name, &outcome, since.elapsed()));
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_test_programs_are_run() {
+        let message = |test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/a/b/Cargo.toml","profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+        };
+        let found = executable(&message(true, r#""/t/deps/b-12""#));
+        assert_eq!(found, Some(("/a/b".into(), "/t/deps/b-12".into())));
+        assert_eq!(executable(&message(false, r#""/t/b""#)), None);
+        assert_eq!(executable(&message(true, "null")), None);
+        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(executable("running 3 tests"), None);
+    }
+}
