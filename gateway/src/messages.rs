@@ -85,12 +85,12 @@ pub(crate) const BAD_PATH: &str =
 
 /// Too many requests under way.
 pub(crate) fn too_many(user: &str, cluster: &str) -> String {
-    format!("too many requests of user {user:?} to cluster {cluster} are under way")
+    format!("too many requests of user {user:?} to cluster {cluster} are in flight")
 }
 
 /// Too many requests of everybody.
 pub(crate) fn too_many_of_all(cluster: &str) -> String {
-    format!("too many requests to cluster {cluster} are under way")
+    format!("too many requests to cluster {cluster} are in flight")
 }
 
 /// A verb that a resource does not have.

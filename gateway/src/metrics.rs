@@ -60,7 +60,7 @@ impl Metrics {
             )?,
             streams: registry.int_gauge_vec(
                 "vela_gateway_streams",
-                "Requests to a cluster that are under way, with their answers.",
+                "Requests to a cluster in flight, until their answers end.",
                 &["cluster"],
             )?,
             certificate_not_after: registry.gauge(

@@ -178,18 +178,11 @@ const RIDDLES: [&str; 13] = [
     "under way",
 ];
 
-/// Documents that quote such words, or are not rewritten yet. The list only shrinks.
-const UNREVISED: [&str; 10] = [
+/// Documents that quote such words: a history, a table of changes, the words themselves. The list only shrinks.
+const UNREVISED: [&str; 3] = [
     "CHANGELOG.md",
-    "docs/compatibility/clusters.md",
-    "docs/compatibility/cue-syntax.md",
-    "docs/compatibility/cue.md",
-    "docs/compatibility/gateway.md",
     "docs/design/0013-what-a-stranger-meets.md",
     "docs/glossary.md",
-    "docs/multicluster.md",
-    "gateway/README.md",
-    "shared/cue/README.md",
 ];
 
 /// The prose of a document: without blocks of code and without what stands in backquotes, one line for each paragraph.
