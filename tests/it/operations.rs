@@ -16,6 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::Deployed;
+use vela_tests::echo::message;
 use vela_tests::fixtures::{Space, binaries, deployed, reaching_loopback, until};
 use vela_tests::release::applications;
 
@@ -195,9 +196,7 @@ impl Server {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let server = Arc::clone(&own);
                 tokio::spawn(async move {
-                    let mut bytes = [0; 8192];
-                    let length = stream.read(&mut bytes).await.unwrap_or(0);
-                    let head = String::from_utf8_lossy(&bytes[..length]).into_owned();
+                    let Ok((head, _)) = message(&mut stream).await else { return };
                     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
                     *server.heard.lock().entry(path.clone()).or_default() += 1;
                     if path.ends_with("hold") {

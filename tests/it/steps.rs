@@ -16,8 +16,9 @@ use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
+use vela_tests::echo::message;
 use vela_tests::fixtures::{Space, until};
 use vela_tests::material;
 
@@ -50,31 +51,15 @@ async fn receiver(heard: Heard) -> String {
             let (mut stream, _) = listener.accept().await.unwrap();
             let heard = Arc::clone(&heard);
             tokio::spawn(async move {
-                let mut bytes = Vec::new();
-                let mut part = [0; 4096];
-                // the head and as much of the body as it announces
-                loop {
-                    let n = stream.read(&mut part).await.unwrap_or(0);
-                    bytes.extend_from_slice(&part[..n]);
-                    let text = String::from_utf8_lossy(&bytes).into_owned();
-                    let Some((head, body)) = text.split_once("\r\n\r\n") else {
-                        if n == 0 {
-                            return;
-                        }
-                        continue;
-                    };
-                    let length = head.lines().find_map(|l| l.strip_prefix("content-length: "));
-                    if n == 0 || body.len() >= length.and_then(|l| l.parse().ok()).unwrap_or(0) {
-                        heard.lock().push(text);
-                        break;
-                    }
-                }
-                let body = if String::from_utf8_lossy(&bytes).contains("/api/v1/query") {
+                let Ok((head, body)) = message(&mut stream).await else { return };
+                let text = head + &String::from_utf8_lossy(&body);
+                let body = if text.contains("/api/v1/query") {
                     json!({"status": "success", "data": {"resultType": "scalar", "result": [1, "0.99"]}})
                 } else {
                     json!({"answer": "forty-two"})
                 };
                 let body = body.to_string();
+                heard.lock().push(text);
                 let answer =
                     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
                 let _ = stream.write_all(answer.as_bytes()).await;

@@ -9,10 +9,11 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, Options};
+use vela_tests::echo::message;
 use vela_tests::fixtures::binaries;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -20,20 +21,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The spans of the next request.
 async fn next_trace(listener: &TcpListener) -> Vec<Span> {
     let (mut stream, _) = listener.accept().await.unwrap();
-    let mut read = Vec::new();
-    loop {
-        assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0, "the request breaks off");
-        let Some(end) = read.windows(4).position(|part| part == b"\r\n\r\n") else { continue };
-        let head = String::from_utf8(read[..end].to_vec()).unwrap().to_lowercase();
-        let length = head.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
-        let length: usize = length.trim().parse().unwrap();
-        if read.len() >= end + 4 + length {
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-            let sent = ExportTraceServiceRequest::decode(&read[end + 4..]).unwrap();
-            let scopes = sent.resource_spans.into_iter().flat_map(|one| one.scope_spans);
-            return scopes.flat_map(|scope| scope.spans).collect();
-        }
-    }
+    let (_, body) = message(&mut stream).await.expect("the request breaks off");
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    let sent = ExportTraceServiceRequest::decode(&body[..]).unwrap();
+    let scopes = sent.resource_spans.into_iter().flat_map(|one| one.scope_spans);
+    scopes.flat_map(|scope| scope.spans).collect()
 }
 
 #[tokio::test]

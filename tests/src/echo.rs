@@ -86,6 +86,18 @@ pub async fn header(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<St
     Ok(String::from_utf8_lossy(&header).into_owned())
 }
 
+/// Reads a message of HTTP/1.1 whose length its header says: header and body.
+///
+/// # Errors
+/// When the stream ends before.
+pub async fn message(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<(String, Vec<u8>)> {
+    let header = header(stream).await?;
+    let length = field(&header, "content-length").and_then(|length| length.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body).await?;
+    Ok((header, body))
+}
+
 /// The value of a field of a header.
 #[must_use]
 pub fn field<'h>(header: &'h str, name: &str) -> Option<&'h str> {

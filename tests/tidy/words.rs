@@ -179,11 +179,8 @@ const RIDDLES: [&str; 13] = [
 ];
 
 /// Documents that quote such words: a history, a table of changes, the words themselves. The list only shrinks.
-const UNREVISED: [&str; 3] = [
-    "CHANGELOG.md",
-    "docs/design/0013-what-a-stranger-meets.md",
-    "docs/glossary.md",
-];
+const UNREVISED: [&str; 3] =
+    ["CHANGELOG.md", "docs/design/0013-what-a-stranger-meets.md", "docs/glossary.md"];
 
 /// The prose of a document: without blocks of code and without what stands in backquotes, one line for each paragraph.
 fn prose(document: &str) -> String {
