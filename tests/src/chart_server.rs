@@ -74,7 +74,10 @@ impl ChartServer {
     /// # Errors
     /// When no port is free or no certificate can be made.
     pub async fn start(settings: Settings) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        Self::on(TcpListener::bind("127.0.0.1:0").await?, settings)
+    }
+
+    fn on(listener: TcpListener, settings: Settings) -> Result<Self> {
         let address = listener.local_addr()?.to_string();
         let (mut certificate, mut tls) = (String::new(), None);
         if settings.tls {
@@ -114,7 +117,21 @@ impl ChartServer {
     /// # Errors
     /// As [`ChartServer::start`], and when a chart cannot be read.
     pub async fn of_examples() -> Result<Self> {
-        let server = Self::start(Settings::default()).await?;
+        Self::start(Settings::default()).await?.with_examples()
+    }
+
+    /// The same at [`EXAMPLE`] itself, so that the examples can be applied as they are; at another address if that is taken.
+    ///
+    /// # Errors
+    /// As [`ChartServer::of_examples`].
+    pub async fn of_examples_as_written() -> Result<Self> {
+        match TcpListener::bind(EXAMPLE).await {
+            Ok(listener) => Self::on(listener, Settings::default())?.with_examples(),
+            Err(_) => Self::of_examples().await,
+        }
+    }
+
+    fn with_examples(self) -> Result<Self> {
         let root = crate::material::workspace().join("docs/examples/charts/hello");
         let mut files = Vec::new();
         for path in ["values.yaml", "templates"] {
@@ -138,8 +155,8 @@ impl ChartServer {
         let texts: Vec<(String, String)> = texts.collect();
         let all = texts.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let packed = archive("hello", all)?;
-        server.state.lock().charts.insert(("hello".to_owned(), "1.2.0".to_owned()), packed);
-        Ok(server)
+        self.state.lock().charts.insert(("hello".to_owned(), "1.2.0".to_owned()), packed);
+        Ok(self)
     }
 
     /// `127.0.0.1:PORT`.

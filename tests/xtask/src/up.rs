@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Pace::Unlimited,
     ))?;
     // The charts of the examples are served on loopback.
-    let charts = runtime.block_on(ChartServer::of_examples())?;
+    let charts = runtime.block_on(ChartServer::of_examples_as_written())?;
     let options = Options { definitions: args.definitions.clone(), ..reaching_loopback() };
     let options = if args.clusters > 0 { with_members(options) } else { options };
     let options = if args.replicas > 1 { sharing(options) } else { options };
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             if args.once {
                 Ok(ExitCode::SUCCESS)
             } else {
-                next_steps(&cluster, &members, &names);
+                next_steps(&cluster, &members, &names, charts.address());
                 if args.replicas > 1 {
                     show(&cluster, &binaries, &deployed, &replicas);
                 }
@@ -228,7 +228,7 @@ fn documents(file: &Path, charts: &ChartServer) -> Result<Vec<Value>> {
     Ok(documents.into_iter().filter(Value::is_object).collect())
 }
 
-fn next_steps(cluster: &Cluster, members: &[Cluster], names: &[String]) {
+fn next_steps(cluster: &Cluster, members: &[Cluster], names: &[String], charts: &str) {
     let name = names.first().map_or("first-app", String::as_str);
     let joined: String = (1..)
         .zip(members)
@@ -241,7 +241,8 @@ fn next_steps(cluster: &Cluster, members: &[Cluster], names: &[String]) {
          kubectl get applications,deployments,services,pods\n  \
          kubectl edit application {name}     # change an image, or misspell a component type\n  \
          kubectl delete application {name}   # nothing stays behind\n\n\
-         {joined}Logs, audit log and certificates: {}\n",
+         {joined}Charts (docs/examples/charts): http://{charts}/charts\n\
+         Logs, audit log and certificates: {}\n",
         kubeconfig.display(),
         cluster.dir().display()
     );
