@@ -2,11 +2,15 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::PostParams;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use vela_tests::chart_server::{ChartServer, Settings, USER};
-use vela_tests::fixtures::{Space, until};
+use vela_tests::cluster::Cluster;
+use vela_tests::deploy::{Deployed, Options};
+use vela_tests::fixtures::{Space, binaries, reaching_loopback, until};
+use vela_tests::release::admits;
+use vela_tests::tenant::Tenant;
 
 use super::helm::{LIMIT, data, server};
 
@@ -72,6 +76,58 @@ async fn every_type_of_secret_gives_credentials() {
         let map = format!("{name}-map");
         assert_eq!(data(&space, &map, "greeting").await.as_deref(), Some("hello"), "{name}");
     }
+}
+
+/// Such a Secret can neither name an authority nor allow plain HTTP: the registry's certificate is one that the machine trusts.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_configuration_of_docker_gives_credentials_for_a_registry() {
+    let registry = server(Settings { tls: true, password: true }).await;
+    let trusted = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(trusted.path(), registry.certificate()).unwrap();
+    let cluster = Cluster::start("helm-docker").await.unwrap();
+    let tenant = Tenant::new(&cluster, "team").await.unwrap();
+    let trusted = ("SSL_CERT_FILE".to_owned(), trusted.path().to_string_lossy().into_owned());
+    let options = Options { controller_env: vec![trusted], ..reaching_loopback() };
+    let programs = Deployed::start(&cluster, &binaries(), &options).await.unwrap();
+    let admin = cluster.client().await.unwrap();
+    until("admission", LIMIT, async || admits(&admin).await.is_ok()).await;
+
+    let encode = |user: &str, password: &str| BASE64.encode(format!("{user}:{password}"));
+    let (known, guess) = (encode(USER.0, USER.1), encode(USER.0, "guess"));
+    let host = registry.address();
+    let auths = [
+        ("encoded", json!({host: {"auth": known}, "r.example.test": {"auth": guess}})),
+        ("plain", json!({host: {"username": USER.0, "password": USER.1}})),
+        ("address", json!({format!("https://{host}/v2/"): {"auth": known}})),
+        ("wrong", json!({host: {"auth": guess}})),
+    ];
+    let secrets: Api<Secret> = Api::namespaced(admin.clone(), "team");
+    let apps = tenant.objects("Application");
+    for (name, auths) in &auths {
+        let config = json!({"auths": auths}).to_string();
+        let secret = json!({"metadata": {"name": name}, "type": "kubernetes.io/dockerconfigjson",
+            "stringData": {".dockerconfigjson": config}});
+        let secret: Secret = serde_json::from_value(secret).unwrap();
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+        let app = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": name}, "spec": {"components": component(name, self::registry(&registry))}});
+        apps.create(&PostParams::default(), &serde_json::from_value(app).unwrap()).await.unwrap();
+    }
+    let status = async |name: &str| apps.get(name).await.unwrap().data["status"].clone();
+    let maps: Api<ConfigMap> = Api::namespaced(admin.clone(), "team");
+    for name in ["encoded", "plain", "address"] {
+        until(&format!("{name} to run"), LIMIT, async || status(name).await["status"] == "running")
+            .await;
+        let map = maps.get(&format!("{name}-map")).await.unwrap();
+        assert_eq!(map.data.unwrap()["greeting"], "hello", "{name}");
+    }
+    until("the refusal", LIMIT, async || status("wrong").await.to_string().contains("HTTP 401"))
+        .await;
+    assert!(maps.get_opt("wrong-map").await.unwrap().is_none());
+    let shown = status("wrong").await.to_string();
+    assert!(!shown.contains("guess") && !shown.contains(&guess), "{shown}");
+    programs.admission.close(&cluster).await.unwrap();
+    cluster.stop();
 }
 
 #[tokio::test]
