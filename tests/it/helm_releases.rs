@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -342,20 +342,30 @@ spec:
     metadata: {labels: {app: web}}
     spec: {containers: [{name: a, image: a}]}
 ";
-    let files =
-        [("values.yaml", VALUES), ("templates/web.yaml", deployment), ("templates/map.yaml", MAP)];
+    let set =
+        deployment.replace("Deployment", "StatefulSet").replace("replicas: 0", "serviceName: web");
+    let files = [
+        ("values.yaml", VALUES),
+        ("templates/web.yaml", deployment),
+        ("templates/set.yaml", set.as_str()),
+        ("templates/map.yaml", MAP),
+    ];
     server.publish("web", "1.0.0", &files).unwrap();
     let archive = format!("http://{}/charts/web-1.0.0.tgz", server.address());
     helm(&space, &["install", "web", &archive]).await;
-    let deployments = space.api::<Deployment>();
+    let (deployments, sets) = (space.api::<Deployment>(), space.api::<StatefulSet>());
     let before = deployments.get("web").await.unwrap();
+    let set_before = sets.get("web").await.unwrap();
     space.create("a", component(&server, json!({}))).await.unwrap();
     deployed(&space, "web", 2).await;
     space.running("a").await;
     let after = deployments.get("web").await.unwrap();
     assert_eq!(after.metadata.uid, before.metadata.uid);
-    let pods = |one: &Deployment| one.spec.clone().unwrap().template;
-    assert_eq!(pods(&after), pods(&before), "no Pod is another one");
+    // The generation of a Deployment counts its annotations too, since its ReplicaSets repeat them.
+    assert_eq!(after.spec, before.spec, "only metadata is written");
+    let set = sets.get("web").await.unwrap();
+    assert_eq!(set.spec, set_before.spec);
+    assert_eq!(set.metadata.generation, set_before.metadata.generation);
     let annotations = after.metadata.annotations.unwrap();
     assert_eq!(annotations["meta.helm.sh/release-name"], "web");
     assert_eq!(annotations["meta.helm.sh/release-namespace"], space.name());
