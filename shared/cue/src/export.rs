@@ -180,6 +180,16 @@ impl Machine<'_> {
         if open {
             return;
         }
+        // What is required of a struct is asked before its fields are looked at.
+        if concrete && !schema {
+            for i in 0..self.v(v).arcs.len() {
+                let (label, w) = self.v(v).arcs[i];
+                if self.v(w).arc == ArcKind::Required && !label.is_let() {
+                    let e = self.not_given(w);
+                    self.public(e, out);
+                }
+            }
+        }
         let mut i = 0;
         while let Some(&(label, w)) = self.v(v).arcs.get(i) {
             i += 1;
@@ -187,11 +197,7 @@ impl Machine<'_> {
                 continue;
             }
             if self.v(w).arc == ArcKind::Required {
-                if concrete && !schema {
-                    let text = crate::eval::text("field is required but not present");
-                    let e = self.err(Class::Incomplete, text, w);
-                    self.public(e, out);
-                } else if self.final_error(w).is_some() {
+                if !(concrete && !schema) && self.final_error(w).is_some() {
                     self.collect(w, false, schema, out);
                 }
                 continue;
@@ -292,16 +298,13 @@ impl Machine<'_> {
                     ArcKind::Optional => continue,
                     // Whoever only sees regular fields misses no other.
                     ArcKind::Required if self.s.visible && !label.is_string() => continue,
-                    ArcKind::Required => {
-                        let text = "field is required but not present";
-                        return Err(self.err(Class::Incomplete, crate::eval::text(text), w));
-                    }
+                    ArcKind::Required => return Err(self.not_given(w)),
                     ArcKind::Member => {}
                 }
                 if !label.is_string() {
                     continue;
                 }
-                let value = self.make(w)?;
+                let value = self.make(w).map_err(|e| self.required_before(v, e))?;
                 let name = self.name(label).clone();
                 self.hold_made(FIELD + name.len())?;
                 self.charge_output(name.len() as u64 + 4)?;
@@ -313,6 +316,23 @@ impl Machine<'_> {
             return self.make_val(&atom, v);
         }
         Err(self.err(Class::Incomplete, crate::eval::incomplete(), v))
+    }
+
+    fn not_given(&mut self, w: Vid) -> ErrId {
+        self.err(Class::Incomplete, crate::eval::text("field is required but not present"), w)
+    }
+
+    /// What is required of a struct counts before what its fields wait for.
+    fn required_before(&mut self, v: Vid, e: ErrId) -> ErrId {
+        if !self.is_incomplete(e) {
+            return e;
+        }
+        let required = self
+            .v(v)
+            .arcs
+            .iter()
+            .find(|(label, w)| self.v(*w).arc == ArcKind::Required && !label.is_let());
+        required.map(|(_, w)| *w).map_or(e, |w| self.not_given(w))
     }
 
     fn make_val<M: Make>(&mut self, val: &Val, at: Vid) -> Result<M, ErrId> {

@@ -29,9 +29,12 @@ mod level {
     pub(super) const EXPORT: &str = "export";
 }
 
-/// Whether we have an error where the reference has a value.
-fn is_error_for_value(difference: &Difference) -> bool {
-    difference.what.starts_with("type _|_, want") || difference.what.ends_with(", want a value")
+/// Whether we have a final error where the reference has a value or goes on waiting for one.
+fn is_graver(difference: &Difference) -> bool {
+    let what = &difference.what;
+    what.starts_with("type _|_, want")
+        || what.ends_with(", want a value")
+        || *what == format!("error code {:?}, want {:?}", Some("eval"), Some("incomplete"))
 }
 
 /// What came of a program.
@@ -43,15 +46,16 @@ pub(crate) enum Verdict {
     OneOfSeveral,
     /// Go differs from itself, and ours from all its answers.
     NoneOfSeveral(Difference),
-    /// A note explains the difference.
-    Noted,
+    /// This note explains the difference.
+    Noted(&'static str),
     /// The newer evaluator did not answer.
     NoOracle,
     Differs(Difference),
 }
 
 /// The columns of the report.
-pub(crate) const COLUMNS: [&str; 4] = [notes::NOTE, GO_DIFFERS, NONE_OF_THESE, NO_ORACLE];
+pub(crate) const COLUMNS: [&str; 5] =
+    [notes::OPERANDS, notes::GUARDED, GO_DIFFERS, NONE_OF_THESE, NO_ORACLE];
 const GO_DIFFERS: &str = "Go differs";
 const NONE_OF_THESE: &str = "none of these";
 const NO_ORACLE: &str = "no oracle";
@@ -60,7 +64,7 @@ impl engine_diff::Verdict for Verdict {
     fn difference(&self) -> Option<&Difference> {
         match self {
             Self::Differs(difference) | Self::NoneOfSeveral(difference) => Some(difference),
-            Self::Same | Self::OneOfSeveral | Self::Noted | Self::NoOracle => None,
+            Self::Same | Self::OneOfSeveral | Self::Noted(_) | Self::NoOracle => None,
         }
     }
 
@@ -73,7 +77,8 @@ impl engine_diff::Verdict for Verdict {
             Self::Same | Self::Differs(_) => &[],
             Self::OneOfSeveral => &[GO_DIFFERS],
             Self::NoneOfSeveral(_) => &[GO_DIFFERS, NONE_OF_THESE],
-            Self::Noted => &[notes::NOTE],
+            Self::Noted(notes::GUARDED) => &[notes::GUARDED],
+            Self::Noted(_) => &[notes::OPERANDS],
             Self::NoOracle => &[NO_ORACLE],
         }
     }
@@ -137,14 +142,14 @@ pub(crate) fn compare(program: &Program, oracle: &mut Oracle) -> anyhow::Result<
         self::difference(answers.get(..1).unwrap_or_default(), other, other).is_none()
     };
     if answers.iter().all(agrees) {
-        if let Some(lifted) = notes::lifted(program, is_error_for_value(&difference)) {
+        for (note, way) in notes::ways_round(program, is_graver(&difference)) {
             oracle.restart();
-            let [newer, _] = ask(oracle, &lifted)?;
-            if let (Reply::Answer(newer), Ok(ours)) = (newer, self::ours(&lifted))
+            let [newer, _] = ask(oracle, &way)?;
+            if let (Reply::Answer(newer), Ok(ours)) = (newer, self::ours(&way))
                 && !is_rejected(&newer)
                 && self::difference(&[&newer], &ours.tree, &ours.export).is_none()
             {
-                return Ok(Verdict::Noted);
+                return Ok(Verdict::Noted(note));
             }
         }
         return Ok(Verdict::Differs(difference));

@@ -1,9 +1,13 @@
 //! Differences that a note of docs/compatibility.md explains, found by undoing what the note is about.
 //!
 //! cue-eval-10: the reference does not run patterns and validators on what is unified inside of an
-//! expression, and lets a scalar meet a struct in what is selected from (`({a: {}} & {a: 2}).a`).
+//! expression or a let, and lets a scalar meet a struct in what is selected from (`({a: {}} & {a: 2}).a`).
 //! A program in which such operands are fields of their own means the same; if there is no difference
 //! left then, the note explains the first.
+//!
+//! cue-eval-11: a comprehension that adds nothing says nothing. In the reference the fields of a literal
+//! in it make a struct of the field that the literal is the value of: `d: _, if false {d: {f: 1}}`. With
+//! `{f: 1} & _` in place of `{f: 1}`, which means the same, they do not.
 
 use cue_syntax::File;
 use cue_syntax::ast::{BinaryOp, DeclKind, Expr, ExprId, Label, Part};
@@ -12,28 +16,87 @@ use crate::program::Program;
 use crate::syntax::{Edit, children, declarations, parsed, range};
 
 /// The note whose way round [`lifted`] goes.
-pub(crate) const NOTE: &str = "cue-eval-10";
+pub(crate) const OPERANDS: &str = "cue-eval-10";
 
-/// Operands lifted for one program at the most.
-const MAX_OPERANDS: usize = 12;
+/// The note whose way round [`unread`] goes.
+pub(crate) const GUARDED: &str = "cue-eval-11";
+
+/// Programs that mean the same as this one and go round what a note is about, or several notes.
+pub(crate) fn ways_round(program: &Program, selected: bool) -> Vec<(&'static str, Program)> {
+    let mut ways: Vec<_> =
+        lifted(program, selected).into_iter().map(|way| (OPERANDS, way)).collect();
+    if let Some(way) = unread(program) {
+        ways.extend(lifted(&way, selected).map(|way| (OPERANDS, way)));
+        ways.push((GUARDED, way));
+    }
+    ways
+}
+
+/// Edits of one program at the most.
+const MAX_EDITS: usize = 12;
 
 /// The program with what is unified in expressions as fields of their own; `None` if there is
 /// nothing of the sort.
 /// What is selected from counts as an operand where asked for: there the reference has a value, and we
 /// have an error.
-pub(crate) fn lifted(program: &Program, selected: bool) -> Option<Program> {
+fn lifted(program: &Program, selected: bool) -> Option<Program> {
+    edited(program, |text, count| lift_one(text, count, selected))
+}
+
+/// The program with literals in comprehensions that are not read for the fields they would add; `None` if
+/// there are none.
+fn unread(program: &Program) -> Option<Program> {
+    edited(program, |text, _| unread_one(text))
+}
+
+/// The program with an edit made as often as there is something to edit; `None` if there is nothing.
+fn edited(program: &Program, edit: impl Fn(&str, usize) -> Option<String>) -> Option<Program> {
     let mut program = program.clone();
     let mut count = 0;
     for file in 0..program.files().len() {
-        while count < MAX_OPERANDS
+        while count < MAX_EDITS
             && let Some((_, text)) = program.files().get(file)
-            && let Some(text) = lift_one(text, count, selected)
+            && let Some(text) = edit(text, count)
         {
             program = program.with(file, text);
             count += 1;
         }
     }
     (count > 0).then_some(program)
+}
+
+/// One literal that is the value of a field in a comprehension is unified with `_`.
+fn unread_one(text: &str) -> Option<String> {
+    let file = parsed(text)?;
+    let ast = &file.ast;
+    let count = u32::try_from(ast.expr_count()).unwrap_or(u32::MAX);
+    let inner = |mut id: ExprId| {
+        while let Expr::Paren(inside) = ast.expr(id) {
+            id = inside;
+        }
+        id
+    };
+    let in_lists = (0..count).map(ExprId).filter_map(|id| match ast.expr(id) {
+        Expr::Comprehension(one) => Some(one),
+        _ => None,
+    });
+    let in_structs = declarations(&file).into_iter().flatten().filter_map(|id| {
+        let DeclKind::Comprehension(one) = ast.decl(id).kind else { return None };
+        Some(one)
+    });
+    for one in in_lists.chain(in_structs) {
+        let Expr::Struct { decls, .. } = ast.expr(ast.comprehension(one).body) else { continue };
+        for decl in ast.decls(decls) {
+            let DeclKind::Field(field) = ast.decl(decl).kind else { continue };
+            let value = inner(ast.field(field).value);
+            let Expr::Struct { braces, .. } = ast.expr(value) else { continue };
+            let at = range(ast.span(value));
+            let literal = text.get(at.clone())?;
+            let literal = if braces { literal.to_owned() } else { format!("{{{literal}}}") };
+            return Edit { at, text: format!("{literal} & _") }.apply(text);
+        }
+    }
+    None
 }
 
 /// One operand becomes a hidden field next to the declaration that it is part of.
@@ -44,9 +107,14 @@ fn lift_one(text: &str, count: usize, selected: bool) -> Option<String> {
         .into_iter()
         .map(|id| range(ast.span(id)))
         .min_by_key(|at| at.len())?;
-    let around = declarations(&file)
-        .into_iter()
-        .flatten()
+    // What the shorthand `a: b: c` implies has no place for a field.
+    let within = ast.all_exprs().filter_map(|expr| match expr {
+        Expr::Struct { decls, braces: true } => Some(decls),
+        _ => None,
+    });
+    let around = std::iter::once(file.decls)
+        .chain(within)
+        .flat_map(|decls| ast.decls(decls))
         .map(|id| range(ast.decl(id).span))
         .filter(|decl| decl.start <= operand.start && operand.end <= decl.end)
         .min_by_key(|decl| decl.len())?;
@@ -90,10 +158,14 @@ fn operands(file: &File, selected: bool) -> Vec<ExprId> {
         }
     }
     for decl in declarations(file).into_iter().flatten() {
-        if let DeclKind::Field(field) = ast.decl(decl).kind
-            && let Label::Dynamic(e) = ast.field(field).label
-        {
-            lift(e, false);
+        match ast.decl(decl).kind {
+            DeclKind::Field(field) => {
+                if let Label::Dynamic(e) = ast.field(field).label {
+                    lift(e, false);
+                }
+            }
+            DeclKind::Let(_, e) => lift(e, false),
+            _ => {}
         }
     }
     found

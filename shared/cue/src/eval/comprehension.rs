@@ -83,19 +83,45 @@ impl Machine<'_> {
             }
             // Without progress another round finds the same. Without failures nothing is left to
             // run.
-            if !progress || !failed {
+            if !failed || !progress && !(label.is_none() && self.name_one(v)) {
                 return;
             }
         }
     }
 
-    /// Runs the comprehensions that add nothing.
-    pub(super) fn run_guards(&mut self, v: Vid) {
+    /// Computes the first name that waits for what names there are: no other task can add one. False if no
+    /// name waits for that.
+    #[cold]
+    fn name_one(&mut self, v: Vid) -> bool {
+        let tasks = self.v(v).extra.iter().flat_map(|x| x.tasks.iter().enumerate());
+        let waiting = tasks.filter(|(_, task)| match (task.kind, task.state) {
+            (TaskKind::Dynamic(_), TaskState::Failed(e)) => {
+                matches!(self.s.errs[e.idx()].msg, Msg::Naming(_))
+            }
+            _ => false,
+        });
+        for (i, task) in waiting.map(|(i, task)| (i, *task)).collect::<Vec<_>>() {
+            let outer = std::mem::replace(&mut self.s.naming, v);
+            self.run_task(v, i, &task);
+            self.s.naming = outer;
+            let state = self.v(v).extra.as_ref().and_then(|x| x.tasks.get(i)).map(|t| t.state);
+            if state == Some(TaskState::Done) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Runs what brings no fields: comprehensions that add nothing, and arithmetic.
+    pub(super) fn run_fieldless(&mut self, v: Vid) {
         let mut i = 0;
         while let Some(task) = self.v(v).extra.as_ref().and_then(|x| x.tasks.get(i)).copied() {
-            if let (TaskKind::Comp(id), TaskState::Pending) = (task.kind, task.state)
-                && self.ir.comps[id.idx()].labels.is_empty()
-            {
+            let fieldless = match (task.kind, task.conj.src) {
+                (TaskKind::Comp(id), _) => self.ir.comps[id.idx()].labels.is_empty(),
+                (TaskKind::Expr, Src::Expr(e)) => !self.ir.may_bring_fields(e),
+                _ => false,
+            };
+            if fieldless && task.state == TaskState::Pending {
                 self.run_task(v, i, &task);
             }
             i += 1;
@@ -210,13 +236,30 @@ impl Machine<'_> {
                     let text = "key value of dynamic field must be concrete";
                     return Err(self.text_err(Class::Incomplete, text, decl.label));
                 }
-                let val = self.concrete(decl.label, conj.env, "dynamic field")?;
+                let outer = std::mem::take(&mut self.s.assumed);
+                let val = self.concrete(decl.label, conj.env, "dynamic field");
+                let assumed = std::mem::replace(&mut self.s.assumed, outer);
+                let val = val?;
                 let Val::Str(name) = val else {
                     let text =
                         format!("invalid label {}: label must be a string", self.val_text(&val));
                     return Err(self.text_err(Class::Eval, text, decl.label));
                 };
                 let label = self.string_label(&name);
+                // A name must not be given to what it has seen to be absent.
+                if let Some(test) = assumed
+                    && match self.ir.expr(test) {
+                        Expr::Ref { label: tested, .. } | Expr::Sel(_, tested) => tested == label,
+                        _ => true,
+                    }
+                {
+                    return Err(self.err_at(
+                        Class::Incomplete,
+                        Msg::Cycle(test),
+                        Vid::NONE,
+                        &[test],
+                    ));
+                }
                 let kind = ArcKind::from(decl.marker);
                 self.insert_arc(v, label, kind, conj.field(Src::Expr(decl.value), conj.env));
                 Ok(())

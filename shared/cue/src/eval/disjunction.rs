@@ -418,8 +418,11 @@ impl Machine<'_> {
             }
             return Some(out);
         }
+        // A value that is known has met its constraints.
+        let atom = &vertex.atom;
+        let val = if atom.is_atom() { atom.clone() } else { self.scalar_val(w) };
         // One alternative of marked ones may be left: it keeps its mark only here.
-        Some(smallvec![(self.scalar_val(w), Mode::Maybe)])
+        Some(smallvec![(val, Mode::Maybe)])
     }
 
     /// The alternatives of an expression if all are scalars.
@@ -618,9 +621,11 @@ impl Machine<'_> {
         if survivors.is_empty() && causes.iter().all(|e| self.class(*e) == Class::Incomplete) {
             survivors = waiting;
         }
+        // What fails whatever is chosen has failed, and need not be known before.
+        let failed = survivors.is_empty() && causes.iter().all(|e| !self.is_incomplete(*e));
         match asking {
-            Some(e) => self.vm(v).incomplete = Some(e),
-            None => self.settle_survivors(v, survivors, causes),
+            Some(e) if !failed => self.vm(v).incomplete = Some(e),
+            _ => self.settle_survivors(v, survivors, causes),
         }
     }
 

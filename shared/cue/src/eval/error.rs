@@ -166,9 +166,11 @@ impl Machine<'_> {
             Msg::ListLengths(a, b) => format!("incompatible list lengths ({a} and {b})"),
             Msg::Bottom => "explicit error (_|_ literal) in source".into(),
             Msg::StructuralCycle => "structural cycle".into(),
-            Msg::Cycle(expr) | Msg::Pending(expr) | Msg::Choosing(expr) | Msg::Enclosing(expr) => {
-                format!("cycle with field: {}", self.ir.text(expr))
-            }
+            Msg::Cycle(expr)
+            | Msg::Pending(expr)
+            | Msg::Naming(expr)
+            | Msg::Choosing(expr)
+            | Msg::Enclosing(expr) => format!("cycle with field: {}", self.ir.text(expr)),
             Msg::Limit(limit) => limit.to_string(),
         }
     }

@@ -598,10 +598,11 @@ impl Machine<'_> {
             self.fail(v, e);
             return;
         }
+        // What is unknown counts more than what waits for itself.
         let failed = vertex.extra.as_ref().and_then(|x| {
-            x.tasks.iter().find_map(|t| match t.state {
-                TaskState::Failed(e) => Some(e),
-                _ => None,
+            x.tasks.iter().fold(None, |first, t| match t.state {
+                TaskState::Failed(e) => Some(self.graver(first, e)),
+                _ => first,
             })
         });
         // `{x}` is whatever `x` turns out to be.

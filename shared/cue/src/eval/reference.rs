@@ -319,11 +319,12 @@ impl Machine<'_> {
             && let Some(by) = self.defined_by(w, label)
         {
             self.s.touch = self.s.touch.min(self.v(w).depth);
-            let msg = match by {
-                TaskKind::Comp(_) => Msg::Pending(at),
-                _ => Msg::Cycle(at),
+            let (msg, of) = match by {
+                TaskKind::Comp(_) => (Msg::Pending(at), Vid::NONE),
+                TaskKind::Dynamic(_) => (Msg::Naming(at), w),
+                _ => (Msg::Cycle(at), Vid::NONE),
             };
-            return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[at]));
+            return Err(self.err_at(Class::Incomplete, msg, of, &[at]));
         }
         if found.is_some() {
             return Err(self.err_at(
@@ -390,7 +391,6 @@ impl Machine<'_> {
     /// Why a field cannot be selected. That is incomplete as long as anything may add it, and final
     /// if what it is selected from is of another kind, or closed and complete.
     fn missing(&mut self, named: Vid, w: Vid, label: Label, at: ExprId, base: ExprId) -> ErrId {
-        let kind = self.node_kind(w);
         let wanted = if label.is_int() { Kind::LIST } else { Kind::STRUCT };
         let vertex = self.v(w);
         let a_struct = label.is_string() && vertex.is_struct;
@@ -407,13 +407,14 @@ impl Machine<'_> {
             return e;
         }
         // A guard that fails is an error of the struct; one that names the fields it would add is asked
-        // for these only.
+        // for these only. Nor has what is computed the field, but it may have failed.
         if self.v(w).phase == Phase::Expanded {
-            self.run_guards(w);
+            self.run_fieldless(w);
             if let Some(e) = self.v(w).error {
                 return e;
             }
         }
+        let kind = self.node_kind(w);
         let vertex = self.v(w);
         // It is of another kind, whatever is still said of it.
         if plain && !(kind.intersects(wanted) || kind.is_bottom() || a_struct) {

@@ -66,6 +66,8 @@ pub(crate) struct State {
     pub(crate) undecided: bool,
     /// A structure being computed turned out to contain itself.
     pub(crate) into_itself: bool,
+    /// The vertex of which no name can be computed without knowing its other names.
+    pub(crate) naming: Vid,
     /// What a clause has taken for absent although its own body may add it.
     pub(crate) assumed: Option<ExprId>,
     /// References behind the conjunct being evaluated.
@@ -107,6 +109,7 @@ impl State {
             at: Vid::NONE,
             undecided: false,
             into_itself: false,
+            naming: Vid::NONE,
             assumed: None,
             ordered: false,
             visible: false,

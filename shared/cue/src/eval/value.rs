@@ -285,14 +285,22 @@ impl Machine<'_> {
             // A crossed budget says nothing about whether the value is there.
             Err(err) if self.class(err) == Class::Limit => return Err(err),
             Err(err) => {
+                let of = self.s.errs[err.idx()].vertex;
                 return match self.s.errs[err.idx()].msg {
+                    // When nothing else can be done, the names in question are those that there are.
+                    Msg::Naming(at) if of == self.s.naming && self.is_step(at, e) => {
+                        self.s.assumed = Some(at);
+                        Ok(false)
+                    }
                     // Whichever of the alternatives it will be, it is there.
                     Msg::Choosing(_) => Ok(true),
                     // A field that waits for itself does so for good.
-                    Msg::Cycle(_) if !unfinished && self.class(err) == Class::Incomplete => {
+                    Msg::Cycle(_) | Msg::Naming(_)
+                        if !unfinished && self.class(err) == Class::Incomplete =>
+                    {
                         Ok(false)
                     }
-                    Msg::Cycle(_) => Err(err),
+                    Msg::Cycle(_) | Msg::Naming(_) => Err(err),
                     // Only what the test itself looks for: a value that waits for it is not there
                     // yet.
                     Msg::Pending(at) if self.is_step(at, e) => {
@@ -336,7 +344,14 @@ impl Machine<'_> {
             let vertex = self.v(w);
             let open = vertex.extra.as_ref().is_some_and(|x| !x.alts.is_empty());
             if vertex.arc == ArcKind::Required && !open && self.tests_required(e, env) {
-                return Err(self.err_at(Class::Cycle, Msg::Cycle(e), Vid::NONE, &[e]));
+                // Who gives the field changes what the struct around the test has been made of; what an
+                // expression makes for itself is made once.
+                let at = self.s.at;
+                let made = |at: Vid| self.is_in_expression(at);
+                if made(at) || !at.is_none() && made(self.v(at).parent) {
+                    return Ok(false);
+                }
+                return Err(self.err_at(Class::Cycle, Msg::Enclosing(e), Vid::NONE, &[e]));
             }
             let vertex = self.v(w);
             // A scalar that is no atom is a type or a bound. It is there if it may be a struct, or

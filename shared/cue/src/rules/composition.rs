@@ -54,3 +54,24 @@ fn a_default_within_an_alternative_that_is_none_is_no_default() {
         ("#X: *{x: 1} | {x: 2}\na: #X | *{y: 1}\na: x: int", "incomplete"),
     ]);
 }
+
+/// The constraints of a known value have been met: nothing is left of them.
+#[test]
+fn a_value_that_met_its_constraints_is_the_same_alternative_as_the_value_alone() {
+    table(&[
+        ("x: >5 & 7\nh: 7 | x", r#"{"x":7,"h":7}"#),
+        ("x: !=\"b\" & \"a\"\nh: x | \"a\"", r#"{"x":"a","h":"a"}"#),
+        (
+            "import \"strings\"\nx: strings.MinRunes(1) & \"a\"\nh: \"a\" | x",
+            r#"{"x":"a","h":"a"}"#,
+        ),
+        ("x: matchIf(7, _, 1) & 7\nh: 7 | x", r#"{"x":7,"h":7}"#),
+        ("x: >5 & 7\nh: or([7, x])", r#"{"x":7,"h":7}"#),
+        ("x: >5 & 7\nh: 7 | x\nh: <9", r#"{"x":7,"h":7}"#),
+        ("x: >5 & 7\nh: (7 | x | 8) & 8", r#"{"x":7,"h":8}"#),
+        ("x: *(>5 & 7) | 9\nh: x | *7", r#"{"x":7,"h":7}"#),
+        ("x: >5 & 7\nh: x | {}\nh: 7", r#"{"x":7,"h":7}"#),
+        ("x: >5 & 7\nh: x | 7 | {}", "incomplete"),
+        ("x: >5 & 7\nh: *x | {}\nh: *7 | {}", r#"{"x":7,"h":7}"#),
+    ]);
+}

@@ -20,6 +20,17 @@ fn what_asks_for_a_field_is_known_before_its_alternatives_are_chosen() {
 }
 
 #[test]
+fn what_fails_with_every_alternative_does_not_wait_for_the_choice() {
+    table(&[
+        ("x: 7 | *2\nx: >x & (1 + \"a\")", "eval"),
+        ("x: 7 | *2\nx: >x\nx: 1 + \"a\"", "eval"),
+        ("x: 7 | *2\nx: >x\nx: \"a\"", "eval"),
+        ("x: 7 | *2\nx: >x", "cycle"),
+        ("x: 7 | *2\nx: >x\nx: y + 1\ny: int", "cycle"),
+    ]);
+}
+
+#[test]
 fn a_guard_waits_for_the_alternatives_of_a_field_that_it_declares() {
     table(&[
         ("f: *true | false\nif f {f: true}", "cycle"),
@@ -80,6 +91,54 @@ fn what_is_selected_from_a_struct_that_has_failed_fails() {
     table(&[
         ("#y: {f: 1, e: 1 & 2}\nx: #y.f | 3", "eval"),
         ("c: {b: 1 & 2}\nf: c & {}\nx: f.g", "eval"),
+    ]);
+}
+
+#[test]
+fn what_is_selected_from_arithmetic_waits_for_its_value() {
+    table(&[
+        ("x: *b.f | 3\nb: 1 mod 0", "eval"),
+        ("a: b.f\nb: 1 / 0", "eval"),
+        ("x: [if b.f != _|_ {1}, 2][0]\nb: 1 + 1", r#"{"x":2,"b":2}"#),
+        ("x: b.f\nb: 1 + 1", "eval"),
+        ("x: b.f\nb: y + 1\ny: int", "incomplete"),
+        ("x: b.#f\nb: {1 + 1, #f: 3}", r#"{"x":3,"b":2}"#),
+    ]);
+}
+
+#[test]
+fn a_name_that_depends_on_what_names_there_are_is_computed_last() {
+    table(&[
+        ("(\"\\(d != _|_)\"): 0\nd?: 1", r#"{"false":0}"#),
+        ("d?: 1\n([if d.e != _|_ {\"a\"}, \"b\"][0]): 0", r#"{"b":0}"#),
+        ("x: {(\"\\(x.d == _|_)\"): 0}", r#"{"x":{"true":0}}"#),
+        ("x: {(\"\\(x.d == _|_)\"): 0, (y): 1, y: \"d\"}", r#"{"x":{"y":"d","d":1,"false":0}}"#),
+        ("x: {(\"\\(x.d == _|_)\"): 0, if true {d: 1}}", r#"{"x":{"d":1,"false":0}}"#),
+        ("x: {([if x.d != _|_ {\"x\"}, \"d\"][0]): 0}", "incomplete"),
+        ("x: {(\"\\(x.d)\"): 0}", "incomplete"),
+    ]);
+}
+
+#[test]
+fn of_what_a_struct_waits_for_the_unknown_counts_more_than_a_circle() {
+    table(&[
+        ("if _ {}\n(g): 0\ng: g + 1", "incomplete"),
+        ("(g): 0\nif _ {}\ng: g + 1", "incomplete"),
+        ("(g): 0\n(h): 1\ng: g + 1\nh: string", "incomplete"),
+        ("if g > 1 {}\nif h > 1 {}\ng: g + 1\nh: int", "incomplete"),
+        ("if g > 1 {}\nif g > 2 {}\ng: g + 1", "cycle"),
+    ]);
+}
+
+#[test]
+fn what_is_required_counts_before_what_the_fields_wait_for() {
+    table(&[
+        ("e: e + e\ny!: 1", "incomplete"),
+        ("a: {e: e + e}\ny!: 1", "incomplete"),
+        ("e: e + e\na: {y!: 1}", "cycle"),
+        ("e: e + e\nz: int", "cycle"),
+        ("e: e + e\n_y!: 1", "incomplete"),
+        ("e: 1 & 2\ny!: 1", "eval"),
     ]);
 }
 
@@ -172,5 +231,21 @@ fn a_struct_is_not_there_for_a_list_or_struct_that_an_expression_in_it_selects_f
         ("x: {a: 1, b: {if x != _|_ {c: 1}, d: 1}.c}", "incomplete"),
         ("#B: X={y: [if X != _|_ {X}][0]}", "eval"),
         ("x: {a: 1}, b: [if x != _|_ {1}, 2][0]", r#"{"x":{"a":1},"b":1}"#),
+    ]);
+}
+
+#[test]
+fn a_test_of_a_required_field_that_is_not_given_is_a_cycle_of_the_struct_around_the_test() {
+    table(&[
+        ("f!: [7]\nc: f != _|_", "cycle"),
+        ("f!: {}\nc: f == _|_", "cycle"),
+        ("a: f!: [7]\nc: a.f != _|_", "cycle"),
+        ("f!: [7]\nc: !(f != _|_)", "cycle"),
+        ("x: {a: f == _|_}.a\nf: _\nf!: [7]", r#"{"x":false,"f":[7]}"#),
+        ("f!: 7\nc: f != _|_", "incomplete"),
+        ("f!: {a: 1}\nc: f.a != _|_", "incomplete"),
+        ("f!: [7]\nx: [if f != _|_ {1}, 2][0]", "incomplete"),
+        ("a: {f!: [7], x: [if f != _|_ {1}, 2][0]}\na: f: _\n", r#"{"a":{"f":[7],"x":1}}"#),
+        ("#A: {f!: [...], c: f != _|_}\ny: #A & {f: []}", r#"{"y":{"f":[],"c":true}}"#),
     ]);
 }

@@ -31,6 +31,8 @@ pub(crate) enum Msg {
     Cycle(ExprId),
     /// The same, of a field that may yet come of what asks for it.
     Pending(ExprId),
+    /// The same, of a field that may yet get the name which asks for it.
+    Naming(ExprId),
     /// The same, of a field whose alternatives cannot be chosen from before it is known.
     Choosing(ExprId),
     /// The same, of a struct that is asked about as a whole by something in it.
