@@ -197,7 +197,7 @@ impl Machine<'_> {
                 continue;
             }
             if self.v(w).arc == ArcKind::Required {
-                if !(concrete && !schema) && self.final_error(w).is_some() {
+                if (!concrete || schema) && self.final_error(w).is_some() {
                     self.collect(w, false, schema, out);
                 }
                 continue;

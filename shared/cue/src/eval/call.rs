@@ -284,6 +284,7 @@ impl Machine<'_> {
                 let mut vals = Vec::with_capacity(want);
                 for &arg in args {
                     let w = self.anon(Conj::new(Src::Expr(arg), env));
+                    self.check_schema(w, arg, env)?;
                     vals.push(Val::Node(w));
                 }
                 Ok(Val::Validator(Arc::new(Validator {
@@ -293,6 +294,28 @@ impl Machine<'_> {
                     env,
                 })))
             }
+        }
+    }
+
+    /// A schema that is computed has to be known, or there is nothing to match with. What is written as a
+    /// struct or list is looked into when there is a value to match.
+    fn check_schema(&mut self, w: Vid, arg: ExprId, env: EnvId) -> Res<()> {
+        match self.ir.expr(arg) {
+            Expr::Struct(_) | Expr::List(_) | Expr::Top => return Ok(()),
+            Expr::Ref { .. } | Expr::Frame { .. } | Expr::Sel(..) | Expr::Index(..) => {
+                let of = self.resolve(arg, env)?;
+                let of = self.deref(of);
+                // It may be what the schema stands in.
+                if self.v(of).phase < Phase::Settled {
+                    return Ok(());
+                }
+            }
+            _ => self.settle(w),
+        }
+        let w = self.deref(w);
+        match self.v(w).error.or(self.own_incomplete(w)) {
+            Some(e) => Err(e),
+            None => Ok(()),
         }
     }
 

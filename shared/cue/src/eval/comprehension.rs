@@ -83,9 +83,10 @@ impl Machine<'_> {
             }
             // Without progress another round finds the same. Without failures nothing is left to
             // run.
-            if !failed || !progress && !(label.is_none() && self.name_one(v)) {
-                return;
+            if failed && (progress || label.is_none() && self.name_one(v)) {
+                continue;
             }
+            return;
         }
     }
 

@@ -550,9 +550,23 @@ impl Machine<'_> {
     fn operand(&mut self, e: ExprId, env: EnvId, op: BinaryOp) -> Res<Val> {
         let val = self.concrete(e, env, operand_of(op))?;
         if let Val::Node(w) = val {
+            if let Some(of) = self.tried_for(w) {
+                self.s.touch = self.s.touch.min(self.v(of).depth);
+                return Err(self.err_at(Class::Cycle, Msg::Choosing(e), of, &[e]));
+            }
             self.check_known(w, e, 0)?;
         }
         Ok(val)
+    }
+
+    /// The vertex for which a struct or list is tried as an alternative: it is not known before the choice.
+    fn tried_for(&self, w: Vid) -> Option<Vid> {
+        let vertex = self.v(w);
+        if vertex.phase == Phase::Settled || vertex.parent.is_none() {
+            return None;
+        }
+        let of = self.arc(vertex.parent, vertex.label)?;
+        self.v(of).extra.as_ref().is_some_and(|x| x.active == Some(w)).then_some(of)
     }
 
     /// A struct or list that is calculated or compared with has to be known, all the way down.

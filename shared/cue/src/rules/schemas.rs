@@ -42,3 +42,18 @@ fn a_constraint_that_comes_in_several_frames_is_one() {
         ("_f: {for k in [7, 1] {a: <=6 | >=1}}\nx: _f.a & 9", r#"{"x":9}"#),
     ]);
 }
+
+#[test]
+fn a_schema_that_is_computed_is_known_before_anything_is_matched_with_it() {
+    table(&[
+        ("y: matchIf(1, 1, <q) | 3\nq: *7 | int", "incomplete"),
+        ("_q: int\ny: matchIf(1, 1, <_q) | 3", r#"{"y":3}"#),
+        ("q: {}\ny: matchIf(1, 1, q.z) | 3", r#"{"q":{},"y":3}"#),
+        ("y: matchIf(1, 1, 1 & 2) | int", "incomplete"),
+        ("y: matchIf(1, 1 & 2, 1)", "eval"),
+        ("y: matchIf(1, 1, 1 + \"a\") | 3", r#"{"y":3}"#),
+        ("y: matchN(1, 1 & 2)", "eval"),
+        ("y: matchIf(1, 1, {a: 1 & 2}) & int", "incomplete"),
+        ("x: matchIf(1, >=x, 1)", "cycle"),
+    ]);
+}

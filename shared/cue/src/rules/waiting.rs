@@ -14,6 +14,9 @@ fn what_asks_for_a_field_is_known_before_its_alternatives_are_chosen() {
         ("a: b & (*1 | 2)\nb: a", r#"{"a":1,"b":1}"#),
         ("a: *1 | b\nb: a + 1", r#"{"a":1,"b":2}"#),
         ("x: *1 | 2\ny: {z: x + 0}\nx: y.z", "cycle"),
+        ("b: [] | {}\nb: b + 1", "cycle"),
+        ("b: [1] | {a: 1}\nc: b + 1", "incomplete"),
+        ("b: *[1] | {a: 1}\nc: len(b) + 1", r#"{"b":[1],"c":2}"#),
         ("x: *1 | 2\ny: {z: x}\nx: y.z", r#"{"x":1,"y":{"z":1}}"#),
         ("x: *3 | 4\nx: [if x > 1 {3}, 3][0]", "cycle"),
     ]);
