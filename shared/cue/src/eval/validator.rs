@@ -385,8 +385,9 @@ impl Machine<'_> {
         let vertex = self.v(arg);
         let known = vertex.is_struct || vertex.is_list || vertex.atom.is_atom();
         match vertex.error.or(vertex.incomplete.filter(|_| !known)) {
-            Some(e) => Err(e),
-            None => Ok(()),
+            // A schema that leads back to itself ends where the value does, if it is needed at all.
+            Some(e) if self.class(e) != Class::StructuralCycle => Err(e),
+            _ => Ok(()),
         }
     }
 

@@ -57,3 +57,23 @@ fn a_schema_that_is_computed_is_known_before_anything_is_matched_with_it() {
         ("x: matchIf(1, >=x, 1)", "cycle"),
     ]);
 }
+
+#[test]
+fn a_schema_that_leads_back_to_itself_ends_where_the_value_does() {
+    table(&[
+        ("#A: {a?: matchIf(null, _, #A)}\nx: #A & {a: a: null}", r#"{"x":{"a":{"a":null}}}"#),
+        (
+            "#A: {a?: matchIf(null, _, #A)}\nx: #A & {a: a: a: null}",
+            r#"{"x":{"a":{"a":{"a":null}}}}"#,
+        ),
+        ("#A: {a?: matchIf(null, _, #A)}\nx: #A & {a: a: b: 1}", "eval"),
+        ("#A: {a?: matchIf(int, <5, #A)}\nx: #A & {a: a: 3}", r#"{"x":{"a":{"a":3}}}"#),
+        ("#A: {a?: matchIf(int, <5, #A)}\nx: #A & {a: a: 7}", "eval"),
+        (
+            "#A: {a?: matchIf({b!: int}, _, #A)}\nx: #A & {a: a: b: 1}",
+            r#"{"x":{"a":{"a":{"b":1}}}}"#,
+        ),
+        ("#A: matchIf(null, _, {a?: #A})\nx: #A & {a: a: null}", r#"{"x":{"a":{"a":null}}}"#),
+        ("#A: matchIf(null, _, {a?: #A})\nx: #A & {a: a: a: 3}", "eval"),
+    ]);
+}
