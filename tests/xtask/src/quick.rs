@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
 use serde_json::Value;
 use vela_tests::material;
 
@@ -37,9 +37,10 @@ pub(crate) fn run() -> Result<Outcome> {
     let total = Mutex::new(Outcome::empty());
     thread::scope(|scope| {
         let worker = || {
-            while let Some(job) = lock(&jobs).pop_front() {
+            loop {
+                let Some(job) = jobs.lock().pop_front() else { return };
                 let outcome = perform(job);
-                lock(&total).add(outcome);
+                total.lock().add(outcome);
             }
         };
         // One more than cores: somebody waits for a time limit at most times.
@@ -47,11 +48,7 @@ pub(crate) fn run() -> Result<Outcome> {
             scope.spawn(worker);
         }
     });
-    Ok(total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    Ok(total.into_inner())
 }
 
 /// Builds the test programs.
