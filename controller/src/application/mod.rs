@@ -29,7 +29,7 @@ pub mod settled;
 pub mod status;
 pub mod trackers;
 pub mod workflow;
-mod write;
+pub(crate) mod write;
 
 use std::sync::Arc;
 

@@ -1,12 +1,15 @@
 //! Requests that change an Application itself. The cache takes in each answer, so that the next reconcile does not wait for the
 //! watch.
 
-use serde_json::json;
-use vela_api::Application;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use vela_api::{Application, names};
 use vela_apply::plan::PatchKind;
-use vela_cluster::{ApiError, Identity, Target};
+use vela_cluster::{ApiError, Identity, Stored as _, Target};
 
 use crate::application::context::AppContext;
+use crate::queue::Class;
 
 use super::status;
 
@@ -14,10 +17,10 @@ use super::status;
 ///
 /// # Errors
 /// The API server's answer.
-pub(super) async fn patch(
+pub(crate) async fn patch(
     ctx: &AppContext,
     app: &Application,
-    body: &serde_json::Value,
+    body: &Value,
 ) -> Result<Application, ApiError> {
     patch_part(ctx, app, "", body).await
 }
@@ -30,7 +33,7 @@ pub(super) async fn patch_part(
     ctx: &AppContext,
     app: &Application,
     part: &str,
-    body: &serde_json::Value,
+    body: &Value,
 ) -> Result<Application, ApiError> {
     let target = target(app);
     let own = Identity::default();
@@ -38,8 +41,39 @@ pub(super) async fn patch_part(
     // The answer is newer than what the watch has delivered.
     let stored: Application = answer.read()?;
     ctx.keep(stored.clone());
+    if has_edit(app, &stored, body) {
+        ctx.queue.add(stored.key(), Class::Edit);
+    }
     Ok(stored)
 }
+
+/// Whether the answer to a patch has more than the patch: somebody edited the Application after it was read. The cache has the edit with
+/// the answer, so the watch brings nothing new. A patch that names the version it was made for would have failed.
+fn has_edit(read: &Application, stored: &Application, body: &Value) -> bool {
+    if body.pointer("/metadata/resourceVersion").is_some_and(Value::is_string) {
+        return false;
+    }
+    let (before, after) = (&read.metadata, &stored.metadata);
+    let differ = |part: &str, one: Option<&Texts>, other: Option<&Texts>| {
+        let written = body.get("metadata").and_then(|it| it.get(part)).and_then(Value::as_object);
+        // What the watch leaves out of the cache says nothing.
+        let is_others = |(key, _): &(&String, &String)| {
+            written.is_none_or(|written| !written.contains_key(*key))
+                && *key != names::annotation::KUBECTL_LAST_APPLIED
+        };
+        let of = |all: Option<&'_ Texts>| -> Texts {
+            let others = all.into_iter().flatten().filter(is_others);
+            others.map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        of(one) != of(other)
+    };
+    before.generation != after.generation
+        || before.deletion_timestamp != after.deletion_timestamp
+        || differ("labels", before.labels.as_ref(), after.labels.as_ref())
+        || differ("annotations", before.annotations.as_ref(), after.annotations.as_ref())
+}
+
+type Texts = BTreeMap<String, String>;
 
 /// An Application as a target of requests.
 #[must_use]
@@ -91,4 +125,43 @@ fn log_status(app: &Application) {
         labels = json(serde_json::to_string(&app.metadata.labels)),
         "application update"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_else_wrote_is_told_from_what_was_patched() {
+        let app = |metadata: Value| -> Application {
+            serde_json::from_value(json!({"metadata": metadata, "spec": {"components": []}}))
+                .unwrap()
+        };
+        let read = app(json!({"generation": 1, "resourceVersion": "1", "labels": {"a": "1"}}));
+        let body = json!({"metadata": {"labels": {"b": "1"}, "annotations": {"c": "1"}}});
+        let ours = json!({"labels": {"a": "1", "b": "1"}, "annotations": {"c": "1"}});
+        let and = |more: &Value| {
+            let mut metadata = ours.clone();
+            metadata["generation"] = json!(1);
+            metadata["resourceVersion"] = json!("3");
+            vela_apply::json_merge::apply(&mut metadata, more);
+            app(metadata)
+        };
+        let deleted = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let applied =
+            json!({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}});
+        for (more, edited) in [
+            (json!({}), false),
+            (applied, false),
+            (json!({"generation": 2}), true),
+            (deleted, true),
+            (json!({"labels": {"controller.core.oam.dev/pause": "true"}}), true),
+            (json!({"labels": {"a": null}}), true),
+            (json!({"annotations": {"app.oam.dev/publishVersion": "2"}}), true),
+        ] {
+            assert_eq!(has_edit(&read, &and(&more), &body), edited, "{more}");
+        }
+        let guarded = json!({"metadata": {"resourceVersion": "1"}});
+        assert!(!has_edit(&read, &and(&json!({"generation": 2})), &guarded));
+    }
 }

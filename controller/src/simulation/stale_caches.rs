@@ -1,10 +1,13 @@
 //! Incomplete caches: an Application that was recreated, objects that cannot be listed.
 
+use futures::FutureExt as _;
 use http::Method;
 use serde_json::{Value, json};
-use vela_cluster::Key;
+use vela_cluster::{Key, Stored as _};
 
 use crate::application::lifecycle::conflict;
+use crate::application::write;
+use crate::queue::{Next, WorkerKind};
 
 use super::{NAMESPACE, World, application};
 
@@ -86,5 +89,34 @@ async fn a_conflict_is_met_with_the_newest_application() {
         });
         let met = conflict::requeue(&process.context, &known).await.unwrap();
         assert_eq!(format!("{met:?}"), next);
+    }
+}
+
+/// A patch that names no version takes in whatever was edited since the Application was read: the watch says nothing of it then.
+#[tokio::test]
+async fn an_edit_in_the_answer_to_a_patch_wakes_the_application() {
+    let world = World::new();
+    let process = world.start();
+    let app = application("a", &[("c", &["x"], "1")]);
+    world.server.by_another_writer(|state| drop(state.put("applications", app)));
+    world.sync(&process);
+    let key = Key::new(NAMESPACE, "a");
+    let queue = &process.context.queue;
+    for (label, edited) in [("one", false), ("two", true), ("three", false)] {
+        let read = process.context.apps.get(&key).unwrap();
+        if edited {
+            world.server.by_another_writer(|state| {
+                let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
+                app["spec"]["components"][0]["properties"]["value"] = json!(label);
+                state.put("applications", app);
+            });
+        }
+        let labels = json!({"metadata": {"labels": {label: "1"}}});
+        let stored = write::patch(&process.context, &read, &labels).await.unwrap();
+        let known = process.context.apps.get(&key).unwrap();
+        assert_eq!(known.version(), stored.version());
+        let woken = queue.next(WorkerKind::Edits).now_or_never().flatten();
+        assert_eq!(woken, edited.then(|| key.clone()), "{label}");
+        woken.into_iter().for_each(|key| queue.done(key, Next::Done));
     }
 }
