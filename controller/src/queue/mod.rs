@@ -239,7 +239,7 @@ impl Queue {
     /// How often a key failed in a row.
     #[must_use]
     pub fn failures(&self, key: &Key) -> u32 {
-        self.state.lock().failures.get(key).copied().unwrap_or_default()
+        self.state.lock().failures.get(key).map_or(0, |it| it.failed)
     }
 
     /// Waits for a key to work on; `None` once the queue is closed. [`Queue::done`] must follow.
@@ -326,7 +326,7 @@ impl Queue {
                 Next::Resync(period) => Some((until_phase(&key, period, state.epoch), Class::Scan)),
                 Next::Failed => Some((backoff(&key, state.failed(&key)), Class::Retry)),
                 Next::Postponed(after) => {
-                    let delay = backoff(&key, state.failed(&key)).min(MAX_POSTPONED).max(after);
+                    let delay = backoff(&key, state.postponed(&key)).min(MAX_POSTPONED).max(after);
                     Some((delay, Class::Retry))
                 }
             };

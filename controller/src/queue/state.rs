@@ -22,6 +22,14 @@ pub(super) struct Running {
     pub(super) parked: bool,
 }
 
+/// How often a key failed, and was postponed, in a row.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Failures {
+    pub(super) failed: u32,
+    /// That says nothing of the key: a failure that follows is its first.
+    pub(super) postponed: u32,
+}
+
 /// When a key is wanted next, and how urgently.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Delayed {
@@ -38,7 +46,7 @@ pub(super) struct State {
     pub(super) later: BinaryHeap<Reverse<(Instant, Key)>>,
     /// The one time each key is really wanted at; older entries of `later` are stale.
     pub(super) due: HashMap<Key, Delayed>,
-    pub(super) failures: HashMap<Key, u32>,
+    pub(super) failures: HashMap<Key, Failures>,
     /// Something happened to these since they were last taken up.
     pub(super) triggered: HashSet<Key>,
     pub(super) pace: Pace,
@@ -121,8 +129,16 @@ impl State {
 
     /// Counts a failure of a key.
     pub(super) fn failed(&mut self, key: &Key) -> u32 {
-        let count = self.failures.entry(key.clone()).or_insert(0);
-        *count = count.saturating_add(1);
-        *count
+        let count = self.failures.entry(key.clone()).or_default();
+        count.postponed = 0;
+        count.failed = count.failed.saturating_add(1);
+        count.failed
+    }
+
+    /// Counts that a key was postponed.
+    pub(super) fn postponed(&mut self, key: &Key) -> u32 {
+        let count = self.failures.entry(key.clone()).or_default();
+        count.postponed = count.postponed.saturating_add(1);
+        count.postponed
     }
 }

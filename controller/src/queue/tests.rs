@@ -82,8 +82,13 @@ async fn what_is_put_off_waits_as_long_as_it_must() {
         queue.done(got, Next::Postponed(Duration::ZERO));
     }
     let before = Instant::now();
-    queue.next(WorkerKind::All).await.unwrap();
+    let got = queue.next(WorkerKind::All).await.unwrap();
     assert_eq!(Instant::now() - before, MAX_POSTPONED);
+    // An overload says nothing of the key: what fails after it fails for the first time.
+    queue.done(got, Next::Failed);
+    let before = Instant::now();
+    queue.next(WorkerKind::All).await.unwrap();
+    assert!(Instant::now() - before <= FIRST_DELAY);
 }
 
 #[tokio::test(start_paused = true)]
