@@ -83,10 +83,15 @@ pub(crate) fn start(
         let queue = Arc::clone(&queue);
         let context = Arc::downgrade(context);
         move |change: Change<Application>| {
+            let mut class = urgency(&change);
             if let Some(context) = context.upgrade() {
                 context.users.note(&change.key, &context.apps);
+                // What has to wait for a cluster anyway makes no edit wait that can be carried out: after a start there may be many.
+                if class == Class::Edit && change.new.as_ref().is_some_and(|it| waits(&context, it))
+                {
+                    class = Class::Progress;
+                }
             }
-            let class = urgency(&change);
             queue.add(change.key, class);
         }
     });
@@ -211,6 +216,12 @@ pub(crate) fn urgency_of_parts(apps: &Store<Application>, key: &Key) -> Class {
         ended && app.metadata.deletion_timestamp.is_none()
     };
     if apps.get(key).is_some_and(|app| is_settled(&app)) { Class::Drift } else { Class::Progress }
+}
+
+/// Whether an Application is in a cluster that cannot be reached now. A deletion comes as it comes.
+fn waits(context: &Context, app: &Application) -> bool {
+    let mut services = app.status.services.iter().map(|service| service.cluster.as_str());
+    app.metadata.deletion_timestamp.is_none() && services.any(|it| context.clusters.is_away(it))
 }
 
 /// Whether a change is what somebody wants of an Application, and not what became of it.

@@ -25,8 +25,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use vela_apply::Owner;
-use vela_apply::object::LOCAL_CLUSTER;
-use vela_cluster::members::{self, Changed, Connecting, Known, Members, Reachable, Snapshot};
+use vela_apply::object::{LOCAL_CLUSTER, is_local};
+use vela_cluster::members::{
+    self, Changed, Connecting, Known, Members, Named, Reachable, Snapshot,
+};
 use vela_cluster::{About, ApiError, Key, Recorder};
 
 use crate::metrics::{NodeMetrics, Pending};
@@ -74,6 +76,10 @@ struct Enabled {
     identities: Arc<Notify>,
     /// Who waits to be woken.
     returns: Arc<returns::Returns>,
+    /// Clusters whose ledger has news.
+    written: Mutex<BTreeSet<String>>,
+    /// Names that nobody has any more, as far as one Application is concerned.
+    left: Mutex<BTreeSet<String>>,
     /// What goes back to the trackers of Applications, by cluster.
     back: Mutex<BTreeMap<String, BTreeMap<Key, Vec<Entry>>>>,
     wake: Wake,
@@ -147,7 +153,7 @@ impl Clusters {
         });
         let members = Arc::new(Members::new(connecting, changed));
         let namespace = namespace.to_owned();
-        let back = Mutex::default();
+        let (back, written, left) = Default::default();
         let wake = woken;
         let on = Enabled {
             members,
@@ -159,6 +165,8 @@ impl Clusters {
             joins,
             identities,
             returns,
+            written,
+            left,
             back,
             wake,
         };
@@ -175,6 +183,18 @@ impl Clusters {
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.enabled.as_ref().map(|on| on.members.snapshot()).unwrap_or_default()
+    }
+
+    /// Whether a cluster cannot be reached now, or is not known yet.
+    pub(crate) fn is_away(&self, cluster: &str) -> bool {
+        if !self.is_on() || is_local(cluster) {
+            return false;
+        }
+        match self.snapshot().named(cluster) {
+            Named::Own => false,
+            Named::Member(member) => member.reach().is_err(),
+            Named::Unregistered(_) | Named::Unclear => true,
+        }
     }
 
     /// The registry, to be filled.
@@ -334,7 +354,8 @@ impl Clusters {
         loop {
             let snapshot = on.members.snapshot();
             let members = snapshot.members();
-            settled.keep(|name| members.contains_key(name));
+            let written = std::mem::take(&mut *on.written.lock());
+            settled.keep(|name| members.contains_key(name) && !written.contains(name));
             let mut failed = false;
             for (name, member) in members {
                 match settled.settle(name, member, &hub).await {
@@ -407,11 +428,20 @@ impl Clusters {
         }
     }
 
-    /// A name that is not registered, and of which nothing is recorded any more, may mean any cluster from now on.
-    pub fn unlearn(&self, name: &str) {
+    /// Something was written into the ledger of a cluster. It may be back since that was decided, and its ledger read.
+    pub(crate) fn noted(&self, name: &str) {
         if let Some(on) = &self.enabled {
-            on.members.unlearn(name);
-            on.news.notify_one();
+            on.written.lock().insert(name.to_owned());
+            on.joins.notify_one();
+        }
+    }
+
+    /// One Application records nothing any more of a name that is not registered. When none does, it may mean any cluster; until
+    /// then what the others leave is noted with the cluster that it is in.
+    pub(crate) fn unlearn(&self, name: &str) {
+        if let Some(on) = &self.enabled {
+            on.left.lock().insert(name.to_owned());
+            on.identities.notify_one();
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Clusters that were replaced: their name means the one that answers now, once nothing is recorded of the one before.
+//! Clusters that were replaced: their name means the one that answers now, once nothing is recorded of the one before. Of those that
+//! were taken away it is then forgotten which they were.
 //!
 //! Each Application sees to its own records; until the last of them stands in the ledger, nothing goes out under the name.
 
@@ -119,6 +120,28 @@ impl Clusters {
                 waits = true;
             }
         }
+        self.unlearn_left(trackers, recorded) || waits
+    }
+
+    /// Forgets which cluster had a name, once nothing is recorded of it. Returns whether some names are left.
+    fn unlearn_left(&self, trackers: &Trackers, recorded: &mut Recorded) -> bool {
+        let Some(on) = &self.enabled else { return false };
+        let snapshot = on.members.snapshot();
+        let mut left = std::mem::take(&mut *on.left.lock());
+        left.retain(|name| {
+            if snapshot.members().contains_key(name) {
+                return false;
+            }
+            let concerned = on.concerned.0.lock().get(name).cloned().unwrap_or_default();
+            let is_recorded = recorded.has(trackers, name, &concerned);
+            if !is_recorded {
+                on.members.unlearn(name);
+                on.news.notify_one();
+            }
+            is_recorded
+        });
+        let waits = !left.is_empty();
+        on.left.lock().append(&mut left);
         waits
     }
 }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use vela_cluster::members::ABSENT;
 
-use crate::clusters::rejoin::Recorded;
+use crate::clusters::rejoin::Recorded as Entries;
+use crate::clusters::replaced::Recorded;
 
 use super::clusters::{
     app, apply, delete, deployed, disconnect, everywhere, is_clean, server, work, world,
@@ -149,7 +150,7 @@ async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
 async fn settle_ledger(process: &Process) {
     let stop = tokio_util::sync::CancellationToken::new();
     let settling = async {
-        let exists = |_: &crate::queue::Key| Recorded { exists: true, records: Vec::new() };
+        let exists = |_: &crate::queue::Key| Entries { exists: true, records: Vec::new() };
         let (clusters, io) = (&process.context.clusters, &process.context.io);
         clusters.settle(io, &process.context.events, &exists, &stop).await;
     };
@@ -186,6 +187,93 @@ async fn what_was_left_behind_comes_back_with_its_cluster() {
     world.settle(&mut process, "a").await;
     assert!(is_clean(&world));
     assert_eq!(deployed(&world), []);
+}
+
+/// A second Application in the same cluster, with an object of its own.
+fn apply_other(world: &World) {
+    let mut other = app(&json!(["local", "west"]), "1");
+    other["metadata"]["name"] = json!("b");
+    // Its ConfigMap has the same name, in another namespace.
+    other["spec"]["policies"][0]["properties"]["namespace"] = json!("m");
+    world.server.by_another_writer(|state| drop(state.put("applications", other)));
+}
+
+/// Each Application leaves a cluster by itself: the last one notes, as the first, which cluster it was.
+#[tokio::test]
+async fn which_cluster_it_was_is_known_until_nothing_is_recorded_of_it() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    apply_other(&world);
+    world.settle(&mut process, "b").await;
+    let members = process.context.clusters.members().unwrap();
+    assert!(members.learn("west"));
+    members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+    let uids = || -> Vec<String> {
+        let state = world.server.state.lock();
+        let map = state.get("configmaps", "vela-system", "vela-left-behind-west");
+        let data = map.and_then(|map| map["data"].as_object().cloned()).unwrap_or_default();
+        let read =
+            |text: &Value| -> Value { serde_json::from_str(text.as_str().unwrap()).unwrap() };
+        data.values().map(|it| read(it)["clusterUid"].as_str().unwrap().to_owned()).collect()
+    };
+    let accept = || {
+        world.sync(&process);
+        let (clusters, trackers) = (&process.context.clusters, &process.context.trackers);
+        clusters.accept_now(trackers, &mut Recorded::default())
+    };
+    let knows = || process.context.clusters.snapshot().known().contains_key("west");
+    work(&world, &process).await;
+    assert_eq!(uids(), ["west"]);
+    assert!(accept() && knows());
+    for _ in 0..6 {
+        world.reconcile(&process, "b").await;
+    }
+    assert_eq!(uids(), ["west", "west"]);
+    // Nobody needs it any more.
+    assert!(!accept() && !knows());
+}
+
+/// What is noted when the cluster is back already is given back, too.
+#[tokio::test]
+async fn what_is_noted_late_comes_back_all_the_same() {
+    let world = world();
+    let mut process = world.start();
+    let west = server(&world, "west").clone();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    let members = process.context.clusters.members().unwrap();
+    assert!(members.learn("west"));
+    let stop = tokio_util::sync::CancellationToken::new();
+    let clusters = &process.context.clusters;
+    let key = crate::queue::Key::new(NAMESPACE, "a");
+    let settling = async {
+        let exists = |_: &crate::queue::Key| Entries { exists: true, records: Vec::new() };
+        clusters.settle(&process.context.io, &process.context.events, &exists, &stop).await;
+    };
+    let working = async {
+        members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+        let (io, joined, number) = (&world.server, west.clone(), process.number);
+        let shared = std::sync::Arc::clone(&process.context.shared);
+        // Its first write goes to the ledger; the cluster joins before, and its ledger is read.
+        io.state.lock().interruption = Some((
+            1,
+            Box::new(move |_| {
+                let members = shared.clusters.members().unwrap();
+                members.join(cluster("west"), joined.client(number), "west");
+            }),
+        ));
+        world.reconcile(&process, "a").await;
+        assert_eq!(ledger(&world, "west").len(), 1);
+        while clusters.back(&key).is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        stop.cancel();
+    };
+    tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(settling, working) })
+        .await
+        .expect("it comes back");
 }
 
 /// As long as it cannot be noted, nothing is forgotten, and the Application says why.

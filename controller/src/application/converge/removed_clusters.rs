@@ -82,6 +82,7 @@ pub(in crate::application) async fn forget(
         // First the ledger, then the trackers: ended in between, the records stand in both, never
         // in neither.
         ledger::write(&ctx.io, ctx.clusters.namespace(), &cluster, &entries).await?;
+        ctx.clusters.noted(&cluster);
         if cause == Cause::Replaced && asks_for_redeployment(app) {
             // Before the records go, which ask for it; what this reconcile knows of the status is not written over it.
             let body = json!({"status": {"workflow": null}});
