@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde_json::Value;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use vela_api::{Application, ApplicationRevision, ResourceTracker};
 use vela_cluster::{LiveObjects, ObjectClient, Packed};
@@ -86,13 +86,7 @@ pub(crate) struct Stage {
     pub(crate) overlay: Arc<Overlay>,
     context: AppContext,
     ahead: Arc<AtomicI64>,
-    stop: CancellationToken,
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
+    _ends_on_drop: DropGuard,
 }
 
 impl Stage {
@@ -136,7 +130,7 @@ impl Stage {
         let mut context = AppContext::new(Arc::new(context), means.rules.clone());
         context.rehearsal =
             Some(if goes_on { Rehearsal::that_goes_on() } else { Rehearsal::default() });
-        Ok(Self { overlay, context, ahead, stop })
+        Ok(Self { overlay, context, ahead, _ends_on_drop: stop.drop_guard() })
     }
 
     /// What the run would do that the plan does not.

@@ -11,7 +11,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::futures::Notified;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use vela_apply::Owner;
 
@@ -83,19 +83,13 @@ struct Link {
     identified: Mutex<Identified>,
     /// The uid of the cluster that the name means.
     meant: Mutex<Option<String>>,
-    stop: CancellationToken,
+    _ends_on_drop: DropGuard,
 }
 
 #[derive(Debug)]
 struct Connection {
     io: Arc<ObjectClient>,
     live: LiveObjects,
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
 }
 
 impl Member {
@@ -120,7 +114,8 @@ impl Member {
             }
         };
         let (identified, meant) = (Mutex::default(), Mutex::new(meant));
-        let link = Arc::new(Link { gate, connection, identified, meant, stop: stop.clone() });
+        let guard = stop.clone().drop_guard();
+        let link = Arc::new(Link { gate, connection, identified, meant, _ends_on_drop: guard });
         if let Some(client) = link.connection.as_ref().map(|c| c.io.client().clone()) {
             let weak = Arc::downgrade(&link);
             let gate = Arc::clone(&link.gate);
@@ -183,7 +178,9 @@ impl Member {
         gate.identified.store(true, Ordering::Release);
         let identified = Identified { uid: Some(uid.to_owned()), version: None };
         let (identified, meant) = (Mutex::new(identified), Mutex::new(Some(uid.to_owned())));
-        let link = Link { gate, connection: Some(connection), identified, meant, stop };
+        let guard = stop.drop_guard();
+        let link =
+            Link { gate, connection: Some(connection), identified, meant, _ends_on_drop: guard };
         Arc::new(Self { cluster, link: Arc::new(link) })
     }
 
@@ -300,7 +297,7 @@ impl Member {
 impl Link {
     /// Finds out which cluster answers. Returns whether that is known now.
     async fn identify(&self, client: &Client) -> bool {
-        let uid = match ask(client, "/api/v1/namespaces/kube-system").await {
+        let uid = match self.ask(client, "/api/v1/namespaces/kube-system").await {
             Ok(namespace) => {
                 let uid = namespace.pointer("/metadata/uid").and_then(Value::as_str);
                 match uid.filter(|uid| proof::is_uid(uid)) {
@@ -312,7 +309,7 @@ impl Link {
             Err(Error::Api { code: 403, .. }) => None,
             Err(_) => return false,
         };
-        let version = ask(client, "/version").await.ok();
+        let version = self.ask(client, "/version").await.ok();
         let version = version.and_then(|version| serde_json::from_value(version).ok());
         let version = version.filter(|it: &Info| {
             [&it.git_version, &it.major, &it.minor, &it.platform]
@@ -321,6 +318,11 @@ impl Link {
         });
         self.found(Identified { uid, version }, Timestamp::now());
         true
+    }
+
+    /// The same as [`ask`], for as long as a probe: while it is waited for nothing else is asked.
+    async fn ask(&self, client: &Client, path: &str) -> Result<Value, Error> {
+        within_probe(&self.gate, ask(client, path)).await
     }
 
     /// It is known which cluster answers.
@@ -381,10 +383,21 @@ fn connected(
 }
 
 async fn probe(client: &Client, gate: &Gate) {
-    match tokio::time::timeout(PROBE, ask(client, "/version")).await {
-        // The layer heard of it.
-        Ok(_) => {}
-        Err(_) => gate.hear(Heard::Nothing(format!("no answer within {}s", PROBE.as_secs()), true)),
+    // What is answered the layer hears.
+    let _ = within_probe(gate, ask(client, "/version")).await;
+}
+
+async fn within_probe(
+    gate: &Gate,
+    asking: impl Future<Output = Result<Value, Error>>,
+) -> Result<Value, Error> {
+    match tokio::time::timeout(PROBE, asking).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let why = format!("no answer within {}s", PROBE.as_secs());
+            gate.hear(Heard::Nothing(why.clone(), true));
+            Err(Error::Transport(why))
+        }
     }
 }
 
@@ -441,5 +454,24 @@ mod tests {
             assert_eq!(member.reach().is_ok(), state == State::Connected, "{says:?}");
             assert_eq!(member.meant().as_deref(), Some(UID));
         }
+    }
+
+    /// Nothing else is asked while that is waited for.
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_say_who_it_is_is_waited_for_as_long_as_at_a_probe() {
+        let (members, _) = registry();
+        let silent = tower::service_fn(|_: Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, tower::BoxError>>()
+        });
+        let client = Client::new(silent, "default");
+        let one = cluster("edge", "2026-01-01T00:00:00Z");
+        let changed = &members.registry.changed;
+        let member = Member::over(one, client.clone(), UID, members.connecting(), changed);
+        let since = tokio::time::Instant::now();
+        assert!(!member.link.identify(&client).await);
+        assert_eq!(since.elapsed(), PROBE);
+        // It is asked again soon.
+        let next = member.health().next_probe(Timestamp::now(), 1.0);
+        assert_eq!(next, Some(Duration::from_secs(1)));
     }
 }
