@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
 use vela_api::names;
 use vela_apply::ResourceKey;
 use vela_apply::object::{is_local, kind, label, name, namespace};
@@ -104,6 +105,8 @@ impl<'c> Session<'c> {
     /// became of these writes shows then.
     async fn write_prepared(&self, all: &mut [(&str, Outdated)], width: usize) {
         let mut left: BTreeSet<&str> = all.iter().map(|(cluster, _)| *cluster).collect();
+        // Started once: each cluster that is ready is no reason to wait longer for the others.
+        let mut superseded = std::pin::pin!(self.superseded());
         let mut writes = FuturesUnordered::new();
         for (cluster, outdated) in all.iter_mut() {
             let cluster: &str = cluster;
@@ -120,7 +123,7 @@ impl<'c> Session<'c> {
                     Some(cluster) => left.remove(cluster),
                     None => break,
                 },
-                () = self.superseded(), if members_only => break,
+                () = &mut superseded, if members_only => break,
             };
         }
         drop(writes);
@@ -130,20 +133,23 @@ impl<'c> Session<'c> {
         }
     }
 
-    /// Ends when there is a newer spec than the one of this reconcile, or none any more; not before something has taken long.
-    pub async fn superseded(&self) {
-        let key = self.key();
-        tokio::time::sleep(GRACE).await;
-        // What is only planned need not be stored anywhere.
-        if self.ctx.rehearsal.is_some() {
-            return std::future::pending().await;
-        }
-        loop {
-            let newest = self.ctx.apps.get(&key).and_then(|app| app.metadata.generation);
-            if newest.is_none_or(|newest| newest > self.generation) {
-                return;
+    /// Ends when there is a newer spec than the one of this reconcile, or none any more; not before something has taken long, from
+    /// now on.
+    pub fn superseded(&self) -> impl Future<Output = ()> + Send {
+        let (begin, key) = (Instant::now() + GRACE, self.key());
+        async move {
+            sleep_until(begin).await;
+            // What is only planned need not be stored anywhere.
+            if self.ctx.rehearsal.is_some() {
+                return std::future::pending().await;
             }
-            tokio::time::sleep(RECHECK).await;
+            loop {
+                let newest = self.ctx.apps.get(&key).and_then(|app| app.metadata.generation);
+                if newest.is_none_or(|newest| newest > self.generation) {
+                    return;
+                }
+                tokio::time::sleep(RECHECK).await;
+            }
         }
     }
 

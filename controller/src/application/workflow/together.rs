@@ -92,6 +92,7 @@ async fn ready<'i>(
         work.push(prepared(session, run, items, (cluster, indices), width).boxed());
     }
     let (mut shares, mut end): (Vec<Share<'i>>, Option<Instant>) = (Vec::new(), None);
+    let mut superseded = std::pin::pin!(session.superseded());
     loop {
         let members_only = {
             let is_ready = |cluster: &str| shares.iter().any(|share| share.cluster == cluster);
@@ -109,7 +110,7 @@ async fn ready<'i>(
                 None => break,
             },
             () = sleep_until(until), if end.is_some() => break,
-            () = session.superseded(), if members_only => break,
+            () = &mut superseded, if members_only => break,
         }
     }
     // Whoever is ready first, the same is recorded.
