@@ -142,6 +142,10 @@ impl Machine<'_> {
                 self.narrow(v, Kind::STRUCT | Kind::LIST, conj);
                 return;
             }
+            // A field that is nothing but what is selected has no structure that could go on without end.
+            if inline && again && self.is_selection(w) {
+                return;
+            }
             if inline && again {
                 let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, v);
                 self.fail(v, e);
@@ -178,6 +182,24 @@ impl Machine<'_> {
             i += 1;
         }
         self.leave();
+    }
+
+    /// Whether a vertex is made of selections from structs in expressions only, and is nothing yet.
+    fn is_selection(&self, w: Vid) -> bool {
+        let vertex = self.v(w);
+        let nothing = vertex.arcs.is_empty()
+            && !vertex.is_struct
+            && !vertex.maybe_struct
+            && !vertex.is_list
+            && vertex.kind == Kind::TOP;
+        let selects = |c: &Conj| {
+            let Src::Expr(mut e) = c.src else { return false };
+            while let Expr::AliasScope(x) = self.ir.expr(e) {
+                e = x;
+            }
+            matches!(self.ir.expr(e), Expr::Sel(x, _) if matches!(self.ir.expr(x), Expr::And(..)))
+        };
+        nothing && vertex.conjs.iter().all(selects)
     }
 
     /// Whether `v` is `w` or a candidate being evaluated in its place.

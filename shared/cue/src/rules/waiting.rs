@@ -252,3 +252,18 @@ fn a_test_of_a_required_field_that_is_not_given_is_a_cycle_of_the_struct_around_
         ("#A: {f!: [...], c: f != _|_}\ny: #A & {f: []}", r#"{"y":{"f":[],"c":true}}"#),
     ]);
 }
+
+/// The older evaluator finds a structural cycle in these.
+#[test]
+fn a_field_that_is_selected_from_a_unification_with_itself_adds_nothing_to_it() {
+    table(&[
+        ("y: (y & {}).x", "incomplete"),
+        ("y: (y & {}).x\nif y.c {y: 1}", "incomplete"),
+        ("a: (a & {y: 1}).y", "eval"),
+        ("#C: (#C & {}).e\nz: 7 & 1", "eval"),
+        ("y: (y & {x: {z: 1}}).x", r#"{"y":{"z":1}}"#),
+        ("y: X=(X & {}).x\nz: 7 & 1", "eval"),
+        ("e: {out: 1 & e}.out", r#"{"e":1}"#),
+        ("a: {b: (a & {}).b}", "structural cycle"),
+    ]);
+}
