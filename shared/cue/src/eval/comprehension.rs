@@ -216,7 +216,9 @@ impl Machine<'_> {
                 // Tests in the clauses note what they take for absent; each comprehension has a
                 // note of its own.
                 let outer = std::mem::take(&mut self.s.assumed);
+                let not_given = std::mem::take(&mut self.s.not_given);
                 let envs = self.run_clauses(id, conj.env);
+                let not_given = std::mem::replace(&mut self.s.not_given, not_given);
                 let assumed = std::mem::replace(&mut self.s.assumed, outer);
                 // A guard that waits for itself is a circle, not something that is still unknown.
                 let envs = envs.map_err(|e| self.asked_of_a_circle(v, id, conj.env, e))?;
@@ -225,10 +227,12 @@ impl Machine<'_> {
                 }
                 // For each binding the body is a conjunct of the struct, as if it were written
                 // there.
-                for env in envs {
+                // A guard without loops has one, the same each time it is tried.
+                let again = not_given.is_some() && envs.as_slice() != [conj.env];
+                for env in envs.into_iter().take(if again { 0 } else { usize::MAX }) {
                     self.process(v, conj.with(Src::Expr(body), env), false);
                 }
-                Ok(())
+                not_given.map_or(Ok(()), Err)
             }
             TaskKind::List(id) => self.run_list(v, conj, id),
             TaskKind::Dynamic(decl) => {
@@ -525,6 +529,14 @@ impl Machine<'_> {
     pub(super) fn is_added_to(&self, w: Vid) -> bool {
         let running = |task: &Task| (task.state == TaskState::Running).then_some(());
         self.declaring(w, Said::Below, running).is_some()
+    }
+
+    /// Whether a comprehension of a vertex is at work.
+    pub(super) fn guards(&self, v: Vid) -> bool {
+        !v.is_none()
+            && self.v(v).extra.iter().flat_map(|x| &x.tasks).any(|task| {
+                matches!((task.kind, task.state), (TaskKind::Comp(_), TaskState::Running))
+            })
     }
 
     /// Whether a comprehension of a struct that is at work adds a field.

@@ -303,7 +303,7 @@ impl Machine<'_> {
         {
             return Err(e);
         }
-        if outside && let Some(e) = self.pending(v) {
+        if outside && let Some(e) = self.pending(v).or_else(|| self.uncertain(w)) {
             return Err(e);
         }
         let (_, found) = selected?;
@@ -355,6 +355,21 @@ impl Machine<'_> {
             self.s.touch = self.s.touch.min(vertex.depth);
         }
         Some(e)
+    }
+
+    /// The error of a guard that has added fields for as long as a required field is not given.
+    fn uncertain(&mut self, w: Vid) -> Option<ErrId> {
+        if !self.s.any_not_given {
+            return None;
+        }
+        let tested = self.v(w).extra.iter().flat_map(|x| &x.tasks).find_map(|task| {
+            let TaskState::Failed(e) = task.state else { return None };
+            match self.s.errs[e.idx()].msg {
+                Msg::Enclosing(test) => Some(test),
+                _ => None,
+            }
+        })?;
+        Some(self.err_at(Class::Cycle, Msg::Cycle(tested), w, &[tested]))
     }
 
     /// The error of a field, where it is known that one has failed: a struct that comes later in the order

@@ -6,8 +6,8 @@
 //! made. A limit that is crossed in between is noticed at the next step.
 
 use super::data::{
-    ArcKind, CloseNode, Conj, Data, DataId, Deep, Env, EnvId, Err, Extra, Forward, Labels, Phase,
-    Refs, RefsId, Src, Val, Vertex, Vid,
+    ArcKind, CloseNode, Conj, Data, DataId, Deep, Env, EnvId, Err, ErrId, Extra, Forward, Labels,
+    Phase, Refs, RefsId, Src, Val, Vertex, Vid,
 };
 use super::spare::Parts;
 use crate::ir::{ExprId, Ir};
@@ -68,6 +68,11 @@ pub(crate) struct State {
     pub(crate) into_itself: bool,
     /// The vertex of which no name can be computed without knowing its other names.
     pub(crate) naming: Vid,
+    /// The error of a clause that has taken a required field for absent: what its body adds is judged, but
+    /// nobody knows whether it is to be added.
+    pub(crate) not_given: Option<ErrId>,
+    /// Whether there has been such an error.
+    pub(crate) any_not_given: bool,
     /// What a clause has taken for absent although its own body may add it.
     pub(crate) assumed: Option<ExprId>,
     /// References behind the conjunct being evaluated.
@@ -110,6 +115,8 @@ impl State {
             undecided: false,
             into_itself: false,
             naming: Vid::NONE,
+            not_given: None,
+            any_not_given: false,
             assumed: None,
             ordered: false,
             visible: false,

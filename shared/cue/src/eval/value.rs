@@ -351,7 +351,13 @@ impl Machine<'_> {
                 if made(at) || !at.is_none() && made(self.v(at).parent) {
                     return Ok(false);
                 }
-                return Err(self.err_at(Class::Cycle, Msg::Enclosing(e), Vid::NONE, &[e]));
+                let err = self.err_at(Class::Cycle, Msg::Enclosing(e), Vid::NONE, &[e]);
+                if self.guards(at) {
+                    self.s.not_given = Some(err);
+                    self.s.any_not_given = true;
+                    return Ok(false);
+                }
+                return Err(err);
             }
             let vertex = self.v(w);
             // A scalar that is no atom is a type or a bound. It is there if it may be a struct, or
