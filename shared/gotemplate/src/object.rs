@@ -68,6 +68,17 @@ pub trait Object: Any + fmt::Debug {
         self.text()
     }
 
+    /// What `GoString()` gives, if the type has it: how `%#v` prints the value.
+    fn go_syntax(&self) -> Option<String> {
+        None
+    }
+
+    /// The fields as printing shows them: those that no template can reach too.
+    fn printed(&self) -> Vec<(&str, Value)> {
+        let field = |name: &&'_ str| self.field(name).unwrap_or(Value::Nil);
+        self.fields().iter().map(|name| (*name, field(name))).collect()
+    }
+
     /// What a verb of `Printf` writes, if the type formats itself; the width is added to it. A type
     /// that has something for `v` has no verbs but those it knows.
     fn format(&self, verb: char) -> Option<String> {

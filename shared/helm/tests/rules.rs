@@ -57,3 +57,91 @@ fn a_text_without_actions_is_its_own_template() {
     assert_eq!(output(r#"{{ tpl "a <no value>b }}" . }}"#).unwrap(), "a b }}");
     assert_eq!(output(r#"{{ tpl "" . }}|"#).unwrap(), "|");
 }
+
+#[test]
+fn structs_are_tables_of_toml() {
+    let text = output("{{ toToml .Capabilities.KubeVersion }}").unwrap();
+    assert_eq!(text, "Version = \"v1.34.0\"\nMajor = \"1\"\nMinor = \"34\"\n");
+    let text = output("{{ toToml .Chart }}").unwrap();
+    assert!(text.starts_with("Name = \"c\"\nHome = \"\"\nVersion = \"0.1.0\"\n"), "{text}");
+    assert!(text.ends_with("Type = \"\"\nIsRoot = true\n"), "{text}");
+    let text = output(
+        r#"{{ toToml (dict "k" (dict "v" .Capabilities.KubeVersion) "s" (semver "1.2")) }}"#,
+    );
+    let want = "s = \"1.2.0\"\n\n[k]\n  [k.v]\n    Version = \"v1.34.0\"\n    Major = \"1\"\n    Minor = \"34\"\n";
+    assert_eq!(text.unwrap(), want);
+    let text = output("{{ toToml (list .Chart) }}").unwrap();
+    assert_eq!(text, "toml: top-level values must be Go maps or structs");
+}
+
+#[test]
+fn pretty_yaml_has_the_fields_of_structs_in_lower_case() {
+    let text = output("{{ toYamlPretty .Capabilities.KubeVersion }}").unwrap();
+    assert_eq!(text, "version: v1.34.0\nmajor: \"1\"\nminor: \"34\"");
+    let text = output("{{ toYamlPretty .Chart }}").unwrap();
+    let want = "metadata:\n  name: c\n  home: \"\"\n  sources: []\n  version: 0.1.0\n";
+    assert!(text.starts_with(want), "{text}");
+    assert!(text.contains("\n  annotations: {}\n") && text.ends_with("\nisroot: true"), "{text}");
+    let text = output(r#"{{ toYamlPretty (toDate "2006-01-02" "2020-01-02") }}"#).unwrap();
+    assert_eq!(text, "2020-01-02T00:00:00Z");
+}
+
+#[test]
+fn go_syntax_of_times_and_versions() {
+    let text = output(r#"{{ printf "%#v" (toDate "2006-01-02" "2020-01-02") }}"#).unwrap();
+    assert_eq!(text, "time.Date(2020, time.January, 2, 0, 0, 0, 0, time.Local)");
+    let text = output(r#"{{ printf "%#v" (semver "1.2-a+b") }}"#).unwrap();
+    let want = r#"&semver.Version{major:0x1, minor:0x2, patch:0x0, pre:"a", metadata:"b", original:"1.2-a+b"}"#;
+    assert_eq!(text, want);
+    let text = output(r#"{{ printf "%F" (semver "3.1") }}"#).unwrap();
+    let want =
+        "&{%!F(uint64=3) %!F(uint64=1) %!F(uint64=0) %!F(string=) %!F(string=) %!F(string=3.1)}";
+    assert_eq!(text, want);
+    assert_eq!(output(r#"{{ deepCopy (semver "2.3") }}"#).unwrap(), "0.0.0");
+}
+
+#[test]
+fn chunks_of_a_negative_size() {
+    let chunks = |size: i64, of: i64| output(&format!("{{{{ chunk {size} (until {of}) }}}}"));
+    for (size, of, want) in
+        [(-7, 1, "[[0]]"), (-2, 1, "[[0]]"), (-7, 2, "[]"), (-2, 3, "[]"), (-1, 2, "[]")]
+    {
+        assert_eq!(chunks(size, of).unwrap(), want, "{size} {of}");
+    }
+    for (size, of) in [(-7, 0), (-7, 9), (-2, 9), (-1, 1), (-1, 3)] {
+        let error = chunks(size, of).unwrap_err().to_string();
+        assert!(error.contains("makeslice: len out of range"), "{size} {of}: {error}");
+    }
+}
+
+#[test]
+fn only_the_capitals_that_begin_a_word_are_lowered() {
+    for (text, want) in [("23PM", "23PM"), ("fooBAR", "FooBAR"), ("HTTP_SERVER", "HttpServer")] {
+        assert_eq!(output(&format!("{{{{ camelcase {text:?} }}}}")).unwrap(), want);
+    }
+}
+
+#[test]
+fn pretty_json_of_what_has_none_is_empty() {
+    assert_eq!(output(r#"{{ toPrettyJson (fromToml "a = inf") }}"#).unwrap(), "");
+    assert!(output(r#"{{ mustToPrettyJson (fromToml "a = inf") }}"#).is_err());
+}
+
+#[test]
+fn errors_of_toml_and_yaml_have_the_words_of_go() {
+    for (text, want) in [
+        ("[", "toml: line 1: unexpected end of table name (table names cannot be empty)"),
+        (".", "toml: line 1: unexpected '.': keys cannot start with a '.'"),
+        ("\\\"", "toml: line 1: unexpected EOF; expected '\"'"),
+        ("'", "toml: line 1: unexpected EOF; expected \"'\""),
+        ("=\\n1", "toml: line 1: unexpected '=': key name appears blank"),
+        ("b==", "toml: line 1 (last key \"b\"): expected value but found '=' instead"),
+        ("a=:", "toml: line 1 (last key \"a\"): expected value but found ':' instead"),
+        ("d=-", "toml: line 1 (last key \"d\"): expected a digit but got '\\x00'"),
+    ] {
+        let text = output(&format!("{{{{ (fromToml \"{text}\").Error }}}}"));
+        assert_eq!(text.unwrap(), want);
+    }
+    let text = output(r#"{{ (fromYaml "null: 9223372036854775808").Error }}"#).unwrap();
+    assert!(text.ends_with("key: <nil>, value: 0x8000000000000000"), "{text}");
+}

@@ -160,6 +160,11 @@ impl Printer<'_> {
         {
             return self.string(&text.into(), verb).map(|_| ());
         }
+        if self.spec.sharp_v
+            && let Some(text) = object.go_syntax()
+        {
+            return self.pad(text.as_bytes());
+        }
         if let Some(text) = object.format(verb) {
             return self.pad(text.as_bytes());
         }
@@ -190,12 +195,11 @@ impl Printer<'_> {
             self.write(of.trim_start_matches('*').as_bytes())?;
         }
         self.write(b"{")?;
-        for (i, name) in object.fields().iter().enumerate() {
+        for (i, (name, field)) in object.printed().into_iter().enumerate() {
             self.separate(i)?;
             if self.spec.plus_v || self.spec.sharp_v {
                 self.write(format!("{name}:").as_bytes())?;
             }
-            let field = object.field(name).unwrap_or(Value::Nil);
             self.value(&field, verb, depth + 1)?;
         }
         self.write(b"}")

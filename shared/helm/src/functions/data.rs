@@ -25,8 +25,8 @@ pub(super) static TABLE: &[Function<State>] = &[
     function("mustToJson", &[ANY], |call, args| must_json(call, args, Style::Compact)),
     function("toRawJson", &[ANY], RAW_JSON),
     function("mustToRawJson", &[ANY], RAW_JSON),
-    function("toPrettyJson", &[ANY], PRETTY_JSON),
-    function("mustToPrettyJson", &[ANY], PRETTY_JSON),
+    function("toPrettyJson", &[ANY], |call, args| json_text(call, args, Style::Pretty)),
+    function("mustToPrettyJson", &[ANY], |call, args| must_json(call, args, Style::Pretty)),
     function("fromJson", &[STRING], |call, args| {
         let read = reading(call, args, read_json)?;
         Ok(match read {
@@ -91,8 +91,6 @@ fn must_json(call: &mut Context<'_>, args: Args<'_>, style: Style) -> Result {
 }
 
 const RAW_JSON: Body = |call, args| must_json(call, args, Style::Raw);
-
-const PRETTY_JSON: Body = |call, args| must_json(call, args, Style::Pretty);
 
 /// Why a text has no value, or not one of the wanted kind. Templates get the text of it.
 #[derive(Debug, thiserror::Error)]

@@ -175,8 +175,10 @@ const CHUNK: Body = |call, args| {
         Ok(size) if size > 0 => {
             items.chunks(size).map(|chunk| List::new(chunk.to_vec()).into()).collect()
         }
-        // With a negative size nothing is left of two elements and more.
-        Err(_) if items.len() != 1 => Vec::new(),
+        // With a negative size there are -((len - 1) / size) + 1 chunks, rounded down: one of a single element, unless that
+        // is a multiple of the size, and none of a few more.
+        Err(_) if items.len() == 1 && size < -1 => vec![List::new(items.clone()).into()],
+        Err(_) if items.len() > 1 && (items.len() as u64 - 1) <= size.unsigned_abs() => Vec::new(),
         _ => return Err(Failure::text("runtime error: makeslice: len out of range")),
     };
     call.host().elements(chunks.len() + items.len())?;

@@ -6,7 +6,7 @@ use gotemplate::{List, Map, Str, Value};
 use vela_gocompat::strconv;
 use vela_gocompat::time;
 
-use crate::objects::Time;
+use crate::objects::{self, SemanticVersion, Time};
 
 /// A text that is not TOML.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +24,14 @@ fn last(key: &str) -> String {
 
 /// A value that TOML has no text for.
 #[derive(Debug, thiserror::Error)]
-#[error("toml: cannot encode a {0}")]
-pub(super) struct Unwritable(String);
+pub(super) enum Unwritable {
+    #[error("toml: cannot encode a {0}")]
+    Kind(String),
+    #[error("toml: top-level values must be Go maps or structs")]
+    Top,
+}
+
+const BLANK: [char; 2] = [' ', '\t'];
 
 /// Reads a text.
 pub(super) fn read(text: &str) -> Result<Map, TomlError> {
@@ -33,7 +39,16 @@ pub(super) fn read(text: &str) -> Result<Map, TomlError> {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
         // An error at a line break belongs to the line that it ends.
         let line = before.matches('\n').count();
-        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        let mut start = before.rfind('\n').map_or(0, |at| at + 1);
+        // A line without a key is noticed only behind its end.
+        let (above, _) = text.split_at(start.saturating_sub(1));
+        let above = above.rfind('\n').map_or(0, |at| at + 1);
+        let mut line = line;
+        if start > 0
+            && text.get(above..).is_some_and(|rest| rest.trim_start_matches(BLANK).starts_with('='))
+        {
+            (start, line) = (above, line - 1);
+        }
         let (earlier, rest) = text.split_at_checked(start).unwrap_or(("", text));
         let known = last_key(earlier);
         let (key, what) =
@@ -64,11 +79,26 @@ fn last_key(text: &str) -> String {
 /// The last key and the text of Go's reader, for mistakes in a key and for a word that is no value: what people get who
 /// give it a text of another language.
 fn go_error(rest: &str, known: String) -> Option<(String, String)> {
-    const BLANK: [char; 2] = [' ', '\t'];
     let bare = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
     let rest = rest.trim_start_matches(BLANK);
     if rest.starts_with('=') {
         return Some((known, "unexpected '=': key name appears blank".to_owned()));
+    }
+    if rest.starts_with('.') {
+        return Some((known, "unexpected '.': keys cannot start with a '.'".to_owned()));
+    }
+    if let Some(name) = rest.strip_prefix("[[").or_else(|| rest.strip_prefix('[')) {
+        let name = name.trim_start_matches(BLANK);
+        let what = "unexpected end of table name (table names cannot be empty)";
+        return (name.is_empty() || name.starts_with(']')).then(|| (known, what.to_owned()));
+    }
+    let quote = rest.chars().next().filter(|char| matches!(char, '"' | '\''));
+    if let Some(quote) =
+        quote.filter(|quote| !rest.get(1..).is_some_and(|it| it.contains([*quote, '\n'])))
+    {
+        let quote = strconv::quote(&quote.to_string());
+        let quote = if quote.contains('\\') { "'\"'".to_owned() } else { quote };
+        return Some((known, format!("unexpected EOF; expected {quote}")));
     }
     let mut key = Vec::new();
     let mut at = rest;
@@ -97,6 +127,10 @@ fn go_error(rest: &str, known: String) -> Option<(String, String)> {
     let what = match value.chars().next() {
         None => "unexpected EOF; expected value".to_owned(),
         Some('\n') => "expected value but found '\\n' instead".to_owned(),
+        Some(other @ (':' | '=')) => {
+            format!("expected value but found {} instead", strconv::quote_char(other))
+        }
+        Some('-' | '+') if value.len() == 1 => "expected a digit but got '\\x00'".to_owned(),
         Some(letter) if letter.is_ascii_alphabetic() => {
             let end = value.find(|char: char| !char.is_ascii_alphanumeric()).unwrap_or(value.len());
             format!("expected value but found {} instead", strconv::quote(value.get(..end)?))
@@ -131,8 +165,11 @@ fn value(found: toml::Value) -> Value {
 pub(super) fn write(value: &Value) -> Result<String, Unwritable> {
     let mut writer = Writer { out: String::new() };
     match value.underlying() {
-        Value::Map(map) => writer.table(&mut Vec::new(), &map)?,
-        other => writer.element(&other)?,
+        list if is_tables(&list) => return Err(Unwritable::Top),
+        other => match entries(&other) {
+            Some(entries) => writer.table(&mut Vec::new(), entries)?,
+            None => writer.element(&other)?,
+        },
     }
     Ok(writer.out)
 }
@@ -154,11 +191,15 @@ impl Writer {
         }
     }
 
-    fn table(&mut self, path: &mut Vec<Str>, map: &Map) -> Result<(), Unwritable> {
-        let entries = map.entries().into_iter().filter(|(_, value)| !value.is_nothing());
-        let (tables, simple): (Vec<_>, Vec<_>) = entries
+    fn table(
+        &mut self,
+        path: &mut Vec<Str>,
+        entries_of: Vec<(Str, Value)>,
+    ) -> Result<(), Unwritable> {
+        let present = entries_of.into_iter().filter(|(_, value)| !is_nil(value));
+        let (tables, simple): (Vec<_>, Vec<_>) = present
             .map(|(key, value)| (key, value.underlying()))
-            .partition(|(_, value)| matches!(value, Value::Map(_)) || is_tables(value));
+            .partition(|(_, value)| is_table(value) || is_tables(value));
         for (key, value) in simple {
             path.push(key);
             self.indent(path);
@@ -171,24 +212,24 @@ impl Writer {
         for (key, value) in tables {
             path.push(key);
             let name = path.iter().map(quoted_key).collect::<Vec<_>>().join(".");
-            match value {
-                Value::Map(map) => {
+            match (entries(&value), value) {
+                (Some(below), _) => {
                     if path.len() == 1 {
                         self.line();
                     }
                     self.indent(path);
                     let _ = write!(self.out, "[{name}]");
                     self.line();
-                    self.table(path, &map)?;
+                    self.table(path, below)?;
                 }
-                Value::List(list) => {
+                (None, Value::List(list)) => {
                     for item in list.as_slice() {
                         self.line();
                         self.indent(path);
                         let _ = write!(self.out, "[[{name}]]");
                         self.line();
-                        if let Value::Map(map) = item.underlying() {
-                            self.table(path, &map)?;
+                        if let Some(below) = entries(&item.underlying()) {
+                            self.table(path, below)?;
                         }
                     }
                 }
@@ -196,6 +237,23 @@ impl Writer {
             }
             path.pop();
         }
+        Ok(())
+    }
+
+    fn inline(
+        &mut self,
+        entries: impl IntoIterator<Item = (Str, Value)>,
+    ) -> Result<(), Unwritable> {
+        self.out.push('{');
+        let present = entries.into_iter().filter(|(_, value)| !is_nil(value));
+        for (at, (key, value)) in present.enumerate() {
+            if at > 0 {
+                self.out.push_str(", ");
+            }
+            let _ = write!(self.out, "{} = ", quoted_key(&key));
+            self.element(&value)?;
+        }
+        self.out.push('}');
         Ok(())
     }
 
@@ -236,37 +294,52 @@ impl Writer {
                 }
                 self.out.push(']');
             }
-            Value::Map(map) => {
-                self.out.push('{');
-                let entries = map.entries().into_iter().filter(|(_, value)| !value.is_nothing());
-                for (at, (key, value)) in entries.enumerate() {
-                    if at > 0 {
-                        self.out.push_str(", ");
-                    }
-                    let _ = write!(self.out, "{} = ", quoted_key(&key));
-                    self.element(&value)?;
-                }
-                self.out.push('}');
-            }
-            Value::Object(_) => match value.downcast_ref::<Time>() {
-                Some(at) => self.out.push_str(&time::format(&at.0, time::RFC3339_NANO)),
-                None => {
+            Value::Map(map) => self.inline(map.entries())?,
+            Value::Object(_) => {
+                if let Some(at) = value.downcast_ref::<Time>() {
+                    self.out.push_str(&time::format(&at.0, time::RFC3339_NANO));
+                } else if let Some(version) = value.downcast_ref::<SemanticVersion>() {
+                    self.out.push_str(&quoted(&version.version.to_string()));
+                } else if let Some(fields) = objects::fields(value) {
+                    self.inline(fields)?;
+                } else {
                     let kind = value.type_of().map(|kind| kind.to_string());
-                    return Err(Unwritable(kind.unwrap_or_default()));
+                    return Err(Unwritable::Kind(kind.unwrap_or_default()));
                 }
-            },
-            Value::NoValue | Value::Nil => return Err(Unwritable("nil".to_owned())),
+            }
+            Value::NoValue | Value::Nil => return Err(Unwritable::Kind("nil".to_owned())),
         }
         Ok(())
     }
 }
 
+/// What a table has, in its order: keys of a map, fields of a struct.
+fn entries(value: &Value) -> Option<Vec<(Str, Value)>> {
+    match value {
+        Value::Map(map) => Some(map.entries().into_iter().collect()),
+        value => objects::fields(value),
+    }
+}
+
+fn is_table(value: &Value) -> bool {
+    matches!(value, Value::Map(_)) || objects::is_struct(value)
+}
+
 fn is_tables(value: &Value) -> bool {
     match value {
         Value::List(list) => {
-            !list.is_empty()
-                && list.as_slice().iter().all(|item| matches!(item.underlying(), Value::Map(_)))
+            !list.is_empty() && list.as_slice().iter().all(|item| is_table(&item.underlying()))
         }
+        _ => false,
+    }
+}
+
+/// Nothing, and the lists and maps that are nil: they are left out.
+fn is_nil(value: &Value) -> bool {
+    match value {
+        Value::NoValue | Value::Nil => true,
+        Value::List(list) => list.is_nil(),
+        Value::Map(map) => map.is_nil(),
         _ => false,
     }
 }

@@ -198,7 +198,7 @@ fn is_connector(char: char) -> bool {
 }
 
 /// Words begin with a capital and connectors go, but for those at the beginning and doubled ones. A run of capitals
-/// is one word.
+/// at the beginning of a word is one; later capitals stay.
 fn camel_case(from: &str) -> String {
     let start = from.find(|char| !is_connector(char)).unwrap_or(from.len());
     let (head, rest) = from.split_at(start);
@@ -222,7 +222,7 @@ fn camel_case(from: &str) -> String {
             (false, true) => lower(char),
             (false, false) => char,
         });
-        in_capitals = capital;
+        in_capitals = capital && (begins || in_capitals);
         begins = false;
         after_connector = false;
     }

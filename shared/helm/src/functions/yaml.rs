@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gotemplate::{Str, Underlying, Value};
 use serde_json::Value as Json;
-use vela_gocompat::{json as go, strconv};
+use vela_gocompat::{json as go, strconv, time};
 
 use crate::engine::state::OverBudget;
 use crate::json::{DEEPEST, JsonError, base64_of};
@@ -62,8 +62,15 @@ impl Writer {
                 let text = self.text(text.to_str_lossy())?;
                 self.emitter.string(&text, at.outer);
             }
+            Value::Bytes(bytes) if self.layout == Layout::Pretty => {
+                let number = |byte: &u8| Json::from(*byte);
+                let numbers: Vec<Json> = bytes.as_bytes().iter().map(number).collect();
+                self.emitter.json(&Json::Array(numbers), at.outer, at.place);
+            }
             Value::Bytes(bytes) => self.emitter.string(&base64_of(bytes.as_bytes()), at.outer),
-            Value::List(list) if list.is_nil() => self.emitter.word("null", at.outer),
+            Value::List(list) if list.is_nil() && self.layout == Layout::Compact => {
+                self.emitter.word("null", at.outer)
+            }
             Value::List(list) if list.is_empty() => self.emitter.empty_list(),
             Value::List(list) => {
                 let indent = self.emitter.list(at.outer, at.place);
@@ -72,9 +79,20 @@ impl Writer {
                     self.node(item, at.below(indent, Place::Item))?;
                 }
             }
-            Value::Map(map) if map.is_nil() => self.emitter.word("null", at.outer),
+            Value::Map(map) if map.is_nil() && self.layout == Layout::Compact => {
+                self.emitter.word("null", at.outer)
+            }
             Value::Map(map) => return map.read(|entries| self.map(entries, at)),
             Value::Object(object) => {
+                if self.layout == Layout::Pretty {
+                    if let Some(at_time) = value.downcast_ref::<objects::Time>() {
+                        self.emitter.word(&time::format(&at_time.0, time::RFC3339_NANO), at.outer);
+                        return Ok(());
+                    }
+                    if let Some(fields) = objects::lower_case_fields(value) {
+                        return self.fields(&fields, at);
+                    }
+                }
                 if let Some(json) = objects::json(value) {
                     return self.json(json, at);
                 }
@@ -116,6 +134,20 @@ impl Writer {
         let indent = Emitter::map(at.outer);
         for (key, value) in entries {
             self.emitter.key(&key, indent);
+            self.node(value, at.below(indent, Place::Value))?;
+        }
+        Ok(())
+    }
+
+    /// The fields of a struct, in their order.
+    fn fields(&mut self, fields: &[(String, Value)], at: At) -> Result<(), JsonError> {
+        if fields.is_empty() {
+            self.emitter.empty_map();
+            return Ok(());
+        }
+        let indent = Emitter::map(at.outer);
+        for (name, value) in fields {
+            self.emitter.key(name, indent);
             self.node(value, at.below(indent, Place::Value))?;
         }
         Ok(())

@@ -63,6 +63,36 @@ pub(super) fn json(value: &Value) -> Option<Json> {
     serde_json::to_value(&dependency.0).ok()
 }
 
+/// The fields of a struct under their names of Go, those of an embedded one among them.
+pub(super) fn promoted(value: &Value, object: &dyn Object) -> Vec<(Str, Value)> {
+    let names = match value.downcast_ref::<ChartObject>() {
+        Some(_) => [FIELDS, &["IsRoot"]].concat(),
+        None => object.fields().to_vec(),
+    };
+    let field = |name: &str| (Str::from(name), object.field(name).unwrap_or_default());
+    names.into_iter().map(field).collect()
+}
+
+/// The fields of a struct under the names that `toYamlPretty` gives them: those of Go in lower case, but for a dependency,
+/// whose names are those of Chart.yaml, and whose empty fields go.
+pub(super) fn lower_case(value: &Value, object: &dyn Object) -> Vec<(String, Value)> {
+    const KEPT: [&str; 2] = ["Name", "Repository"];
+    let is_dependency = value.downcast_ref::<DependencyObject>().is_some();
+    let mut out = Vec::new();
+    for name in object.fields() {
+        let value = object.field(name).unwrap_or_default();
+        if is_dependency && !KEPT.contains(name) && !value.is_true() {
+            continue;
+        }
+        let name = match *name {
+            "ImportValues" => "import-values".to_owned(),
+            name => name.to_ascii_lowercase(),
+        };
+        out.push((name, value));
+    }
+    out
+}
+
 fn strings(texts: &[String]) -> Value {
     match texts {
         [] => List::nil(&Type::String).into(),
@@ -233,6 +263,9 @@ impl Object for DependencyObject {
             "Condition" => text(&dependency.condition),
             "Tags" => Some(strings(&dependency.tags)),
             "Enabled" => Some(dependency.enabled.into()),
+            "ImportValues" if dependency.import_values.is_empty() => {
+                Some(List::nil(&Type::Any).into())
+            }
             "ImportValues" => Some(from_json(&Json::Array(dependency.import_values.clone()))),
             "Alias" => text(&dependency.alias),
             _ => None,

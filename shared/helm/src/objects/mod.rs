@@ -68,6 +68,29 @@ pub(crate) fn json(value: &Value) -> Option<Json> {
     value.downcast_ref::<capabilities::BuildInfo>().map(|_| capabilities::BuildInfo::json())
 }
 
+/// The fields of a struct, or of what a pointer points to, under their names of Go. Times and versions have texts instead.
+pub(crate) fn fields(value: &Value) -> Option<Vec<(gotemplate::Str, Value)>> {
+    as_struct(value).map(|object| chart::promoted(value, object))
+}
+
+/// The same, under the names that `toYamlPretty` gives them.
+pub(crate) fn lower_case_fields(value: &Value) -> Option<Vec<(String, Value)>> {
+    as_struct(value).map(|object| chart::lower_case(value, object))
+}
+
+/// Whether a value has [`fields`].
+pub(crate) fn is_struct(value: &Value) -> bool {
+    as_struct(value).is_some()
+}
+
+fn as_struct(value: &Value) -> Option<&dyn Object> {
+    let Value::Object(object) = value else { return None };
+    let has_text =
+        value.downcast_ref::<Time>().is_some() || value.downcast_ref::<SemanticVersion>().is_some();
+    let is_struct = matches!(object.underlying(), Underlying::Struct | Underlying::Pointer);
+    (is_struct && !has_text).then_some(&**object)
+}
+
 impl From<Time> for Value {
     fn from(time: Time) -> Self {
         Self::object(time)

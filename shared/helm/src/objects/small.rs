@@ -116,6 +116,14 @@ impl Object for Time {
         Some(time::format(&self.0, PRINTED))
     }
 
+    fn go_syntax(&self) -> Option<String> {
+        let GoTime { year, month, day, hour, minute, second, nanosecond, .. } = &self.0;
+        let month = MONTHS.get(usize::from(month.saturating_sub(1))).copied().unwrap_or_default();
+        Some(format!(
+            "time.Date({year}, time.{month}, {day}, {hour}, {minute}, {second}, {nanosecond}, time.Local)"
+        ))
+    }
+
     fn equals(&self, other: &dyn Object) -> Option<bool> {
         let other: &dyn std::any::Any = other;
         other.downcast_ref::<Self>().map(|other| self == other)
@@ -172,6 +180,11 @@ pub(crate) struct SemanticVersion {
 impl SemanticVersion {
     pub(crate) fn pointer(version: Version) -> Self {
         Self { version, pointer: true }
+    }
+
+    /// A pointer to a version of which nothing is set.
+    pub(crate) fn zero() -> Self {
+        Self::pointer(Version::default())
     }
 
     fn of(value: &Value) -> Option<&Version> {
@@ -236,6 +249,19 @@ impl Object for SemanticVersion {
 
     fn text(&self) -> Option<String> {
         Some(self.version.to_string())
+    }
+
+    fn printed(&self) -> Vec<(&str, Value)> {
+        let version = &self.version;
+        let number = |number: u64| Value::Uint(gotemplate::Uint::Uint64, number);
+        vec![
+            ("major", number(version.major)),
+            ("minor", number(version.minor)),
+            ("patch", number(version.patch)),
+            ("pre", Value::from(version.prerelease.as_str())),
+            ("metadata", Value::from(version.metadata.as_str())),
+            ("original", Value::from(version.original())),
+        ]
     }
 
     /// Pointers are equal if they point to one version, structs if they have the same parts.

@@ -14,7 +14,7 @@ use vela_gocompat::strconv::{self, NumError};
 const LONGEST: usize = 256;
 
 /// A version that may have missed parts; it keeps the text it was made of.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Version {
     /// The first number.
     pub major: u64,

@@ -440,7 +440,14 @@ fn merge(fields: &mut Map<String, Value>, value: Value) -> Result<(), YamlError>
 }
 
 fn null_key(value: &Value) -> YamlError {
-    let value = if value.is_null() { "<nil>".to_owned() } else { go_syntax(value) };
+    let value = match value {
+        Value::Null => "<nil>".to_owned(),
+        // Only what no signed integer holds is an unsigned one.
+        Value::Number(number) if number.as_i64().is_none() && number.is_u64() => {
+            format!("{:#x}", number.as_u64().unwrap_or_default())
+        }
+        value => go_syntax(value),
+    };
     YamlError::NotJson(format!(
         "unsupported map key of type: %!s(<nil>), key: <nil>, value: {value}"
     ))
