@@ -17,6 +17,7 @@ fn output(template: &str) -> Result<String, RenderError> {
     let file = |name: &str, text: &str| (name.to_owned(), text.as_bytes().to_vec());
     let files = [
         file("Chart.yaml", "apiVersion: v2\nname: c\nversion: 0.1.0\n"),
+        file("doc", "hi"),
         file("templates/t.yaml", template),
     ];
     let chart = Chart::from_directory(files, &Limits::default()).unwrap();
@@ -82,8 +83,15 @@ fn pretty_yaml_has_the_fields_of_structs_in_lower_case() {
     let want = "metadata:\n  name: c\n  home: \"\"\n  sources: []\n  version: 0.1.0\n";
     assert!(text.starts_with(want), "{text}");
     assert!(text.contains("\n  annotations: {}\n") && text.ends_with("\nisroot: true"), "{text}");
+    assert_eq!(output("{{ toYamlPretty (.Files.GetBytes \"none\") }}").unwrap(), "[]");
     let text = output(r#"{{ toYamlPretty (toDate "2006-01-02" "2020-01-02") }}"#).unwrap();
     assert_eq!(text, "2020-01-02T00:00:00Z");
+}
+
+#[test]
+fn files_are_lists_of_numbers() {
+    assert_eq!(output("{{ toToml .Files }}").unwrap(), "doc = [104, 105]\n");
+    assert_eq!(output("{{ toYamlPretty .Files }}").unwrap(), "doc:\n  - 104\n  - 105");
 }
 
 #[test]

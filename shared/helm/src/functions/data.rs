@@ -49,6 +49,7 @@ pub(super) static TABLE: &[Function<State>] = &[
         if args.get(0).is_nothing() {
             return Err(Failure::text("reflect: call of reflect.Value.Type on zero Value"));
         }
+        call.host().room_of(args.get(0))?;
         let written = match to_json(args.get(0)) {
             Ok(_) => toml::write(args.get(0)).unwrap_or_else(|error| error.to_string()),
             Err(error @ JsonError::Deep(_)) => return Err(error.into()),

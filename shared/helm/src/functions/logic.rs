@@ -58,14 +58,19 @@ fn type_of(value: &Value) -> String {
     value.type_of().map_or_else(|| "<nil>".to_owned(), |type_| type_.to_string())
 }
 
-/// How many values are in a value, bounded: what walking it costs.
+/// How many values are in a value, bounded: what walking it costs. Eight bytes of a file count as one, since some texts have a
+/// number for each byte.
 pub(super) fn weight(value: &Value) -> u64 {
     const MOST: u64 = 1 << 20;
-    let (mut count, mut open) = (1, Vec::new());
+    let bytes = |value: &Value| match value {
+        Value::Bytes(bytes) => bytes.len() as u64 / 8,
+        _ => 0,
+    };
+    let (mut count, mut open) = (1 + bytes(value), Vec::new());
     open.extend(collection(value));
     while let Some(value) = open.pop() {
         let mut below = |value: &Value| {
-            count += 1;
+            count += 1 + bytes(value);
             open.extend(collection(value));
         };
         match value {

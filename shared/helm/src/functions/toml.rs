@@ -281,8 +281,11 @@ impl Writer {
             }
             Value::String(text) => self.out.push_str(&quoted(&text.to_str_lossy())),
             Value::Bytes(bytes) => {
-                let bytes: Vec<String> = bytes.as_bytes().iter().map(u8::to_string).collect();
-                let _ = write!(self.out, "[{}]", bytes.join(", "));
+                self.out.push('[');
+                for (at, byte) in bytes.as_bytes().iter().enumerate() {
+                    let _ = write!(self.out, "{}{byte}", if at > 0 { ", " } else { "" });
+                }
+                self.out.push(']');
             }
             Value::List(list) => {
                 self.out.push('[');

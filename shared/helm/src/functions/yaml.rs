@@ -63,13 +63,11 @@ impl Writer {
                 self.emitter.string(&text, at.outer);
             }
             Value::Bytes(bytes) if self.layout == Layout::Pretty => {
-                let number = |byte: &u8| Json::from(*byte);
-                let numbers: Vec<Json> = bytes.as_bytes().iter().map(number).collect();
-                self.emitter.json(&Json::Array(numbers), at.outer, at.place);
+                self.numbers(bytes.as_bytes(), at);
             }
             Value::Bytes(bytes) => self.emitter.string(&base64_of(bytes.as_bytes()), at.outer),
             Value::List(list) if list.is_nil() && self.layout == Layout::Compact => {
-                self.emitter.word("null", at.outer)
+                self.emitter.word("null", at.outer);
             }
             Value::List(list) if list.is_empty() => self.emitter.empty_list(),
             Value::List(list) => {
@@ -80,7 +78,7 @@ impl Writer {
                 }
             }
             Value::Map(map) if map.is_nil() && self.layout == Layout::Compact => {
-                self.emitter.word("null", at.outer)
+                self.emitter.word("null", at.outer);
             }
             Value::Map(map) => return map.read(|entries| self.map(entries, at)),
             Value::Object(object) => {
@@ -137,6 +135,19 @@ impl Writer {
             self.node(value, at.below(indent, Place::Value))?;
         }
         Ok(())
+    }
+
+    /// Bytes, each as a number.
+    fn numbers(&mut self, bytes: &[u8], at: At) {
+        if bytes.is_empty() {
+            self.emitter.empty_list();
+            return;
+        }
+        let indent = self.emitter.list(at.outer, at.place);
+        for byte in bytes {
+            self.emitter.item(indent);
+            self.emitter.word(&byte.to_string(), Some(indent));
+        }
     }
 
     /// The fields of a struct, in their order.
