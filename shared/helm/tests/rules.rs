@@ -109,6 +109,20 @@ fn go_syntax_of_times_and_versions() {
 }
 
 #[test]
+fn pretty_yaml_escapes_what_is_beyond_the_basic_plane() {
+    let text = output("{{ toYamlPretty (list \"\u{1f600}\" \"\u{1f600}\\b\") }}").unwrap();
+    assert_eq!(text, "- \"\\U0001F600\"\n- \"\\U0001F600\\b\"");
+}
+
+#[test]
+fn no_number_wins_over_others() {
+    let text = output(r#"{{ maxf 0 "nan" }} {{ maxf "nan" 0 }} {{ minf 0 "nan" 1 }}"#).unwrap();
+    assert_eq!(text, "NaN NaN NaN");
+    let text = output("{{ toToml (list .none) }}").unwrap();
+    assert_eq!(text, "toml: cannot encode array with nil element");
+}
+
+#[test]
 fn chunks_of_a_negative_size() {
     let chunks = |size: i64, of: i64| output(&format!("{{{{ chunk {size} (until {of}) }}}}"));
     for (size, of, want) in
@@ -145,6 +159,16 @@ fn errors_of_toml_and_yaml_have_the_words_of_go() {
         ("=\\n1", "toml: line 1: unexpected '=': key name appears blank"),
         ("b==", "toml: line 1 (last key \"b\"): expected value but found '=' instead"),
         ("a=:", "toml: line 1 (last key \"a\"): expected value but found ':' instead"),
+        ("[0", "toml: line 1: expected '.' or ']' to end table name, but got '\\x00' instead"),
+        ("[a b]", "toml: line 1: expected '.' or ']' to end table name, but got 'b' instead"),
+        ("[a..b]", "toml: line 1: unexpected table separator (table names cannot be empty)"),
+        ("[a.", "toml: line 1: unexpected end of table name (table names cannot be empty)"),
+        (
+            "[[a]",
+            "toml: line 1: expected end of table array name delimiter ']', but got '\\x00' instead",
+        ),
+        ("a.b.", "toml: line 1: unexpected '='"),
+        ("b. =1", "toml: line 1: unexpected '='"),
         ("d=-", "toml: line 1 (last key \"d\"): expected a digit but got '\\x00'"),
     ] {
         let text = output(&format!("{{{{ (fromToml \"{text}\").Error }}}}"));

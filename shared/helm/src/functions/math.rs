@@ -92,7 +92,11 @@ fn divided(args: Args<'_>, operation: fn(i64, i64) -> i64) -> Result {
 fn extreme(args: Args<'_>, wins: fn(f64, f64) -> bool) -> Value {
     let start = to_float(args.get(0));
     let found = args.from(1).iter().map(to_float);
-    found.fold(start, |best, next| if wins(next, best) { next } else { best }).into()
+    let better = |best: f64, next: f64| {
+        let is_next = next.is_nan() || (!best.is_nan() && wins(next, best));
+        if is_next { next } else { best }
+    };
+    found.fold(start, better).into()
 }
 
 /// The numbers from `start` up or down to `end`, without it.

@@ -27,6 +27,8 @@ fn last(key: &str) -> String {
 pub(super) enum Unwritable {
     #[error("toml: cannot encode a {0}")]
     Kind(String),
+    #[error("toml: cannot encode array with nil element")]
+    NilElement,
     #[error("toml: top-level values must be Go maps or structs")]
     Top,
 }
@@ -79,7 +81,6 @@ fn last_key(text: &str) -> String {
 /// The last key and the text of Go's reader, for mistakes in a key and for a word that is no value: what people get who
 /// give it a text of another language.
 fn go_error(rest: &str, known: String) -> Option<(String, String)> {
-    let bare = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
     let rest = rest.trim_start_matches(BLANK);
     if rest.starts_with('=') {
         return Some((known, "unexpected '=': key name appears blank".to_owned()));
@@ -87,10 +88,11 @@ fn go_error(rest: &str, known: String) -> Option<(String, String)> {
     if rest.starts_with('.') {
         return Some((known, "unexpected '.': keys cannot start with a '.'".to_owned()));
     }
-    if let Some(name) = rest.strip_prefix("[[").or_else(|| rest.strip_prefix('[')) {
-        let name = name.trim_start_matches(BLANK);
-        let what = "unexpected end of table name (table names cannot be empty)";
-        return (name.is_empty() || name.starts_with(']')).then(|| (known, what.to_owned()));
+    if let Some(name) = rest.strip_prefix("[[") {
+        return table_error(name, true).map(|what| (known, what));
+    }
+    if let Some(name) = rest.strip_prefix('[') {
+        return table_error(name, false).map(|what| (known, what));
     }
     let quote = rest.chars().next().filter(|char| matches!(char, '"' | '\''));
     if let Some(quote) =
@@ -105,14 +107,19 @@ fn go_error(rest: &str, known: String) -> Option<(String, String)> {
     let value = loop {
         let end = match at.chars().next()? {
             quote @ ('"' | '\'') => at.get(1..)?.find(quote)? + 2,
-            _ => at.find(|char| !bare(char)).unwrap_or(at.len()),
+            _ => at.find(|char| !is_bare(char)).unwrap_or(at.len()),
         };
         if end > 0 {
             key.push(at.get(..end)?.trim_matches(['"', '\'']));
         }
         at = at.get(end..)?.trim_start_matches(BLANK);
         match at.chars().next() {
-            Some('.') if end > 0 => at = at.get(1..)?.trim_start_matches(BLANK),
+            Some('.') if end > 0 => {
+                at = at.get(1..)?.trim_start_matches(BLANK);
+                if at.is_empty() || at.starts_with('=') {
+                    return Some((known, "unexpected '='".to_owned()));
+                }
+            }
             Some('=') if end > 0 => break at.get(1..)?.trim_start_matches(BLANK),
             Some(other) => {
                 let other = strconv::quote_char(other);
@@ -138,6 +145,54 @@ fn go_error(rest: &str, known: String) -> Option<(String, String)> {
         _ => return None,
     };
     Some((key, what))
+}
+
+/// What Go's reader says about the name of a table, up to the end of the text.
+fn table_error(name: &str, is_array: bool) -> Option<String> {
+    let mut at = name.trim_start_matches(BLANK);
+    loop {
+        let end = match at.chars().next() {
+            None | Some(']') => {
+                return Some(
+                    "unexpected end of table name (table names cannot be empty)".to_owned(),
+                );
+            }
+            Some('.') => {
+                return Some("unexpected table separator (table names cannot be empty)".to_owned());
+            }
+            Some(quote @ ('"' | '\'')) => at.get(1..)?.find(quote)? + 2,
+            Some(_) => at.find(|char| !is_bare(char)).unwrap_or(at.len()),
+        };
+        at = at.get(end..)?.trim_start_matches(BLANK);
+        let next = at.chars().next().unwrap_or('\0');
+        match next {
+            _ if end == 0 => return None,
+            '.' => at = at.get(1..)?.trim_start_matches(BLANK),
+            // It names the line behind.
+            '\n' => return None,
+            ']' => {
+                let after = at.chars().nth(1).unwrap_or('\0');
+                let after = strconv::quote_char(after);
+                let open = is_array && !at.starts_with("]]");
+                return open.then(|| {
+                    format!(
+                        "expected end of table array name delimiter ']', but got {after} instead"
+                    )
+                });
+            }
+            other => {
+                let other = strconv::quote_char(other);
+                return Some(format!(
+                    "expected '.' or ']' to end table name, but got {other} instead"
+                ));
+            }
+        }
+    }
+}
+
+/// Whether a key may have it without quotes.
+fn is_bare(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '-' | '_')
 }
 
 fn map(table: toml::Table) -> Map {
@@ -293,6 +348,9 @@ impl Writer {
                     if at > 0 {
                         self.out.push_str(", ");
                     }
+                    if item.is_nothing() {
+                        return Err(Unwritable::NilElement);
+                    }
                     self.element(item)?;
                 }
                 self.out.push(']');
@@ -349,8 +407,7 @@ fn is_nil(value: &Value) -> bool {
 
 fn quoted_key(key: &Str) -> String {
     let key = key.to_str_lossy();
-    let bare = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
-    if !key.is_empty() && key.chars().all(bare) { key.into_owned() } else { quoted(&key) }
+    if !key.is_empty() && key.chars().all(is_bare) { key.into_owned() } else { quoted(&key) }
 }
 
 fn quoted(text: &str) -> String {

@@ -194,7 +194,7 @@ impl Emitter {
     }
 
     fn text(&mut self, text: &str, indent: usize, key: bool) {
-        let allowed = Allowed::of(text, self.layout);
+        let allowed = Allowed::of(text);
         let ambiguous = is_base60(text)
             || !matches!(resolve(text), Scalar::Text)
             || (self.layout == Layout::Pretty && reads_as_bool_of_old(text));
@@ -301,12 +301,7 @@ impl Emitter {
         let marked = self.layout == Layout::Compact && text.starts_with('\u{feff}');
         let mut chars = text.chars().peekable();
         while let Some(char) = chars.next() {
-            if marked
-                || !is_printable(char, self.layout)
-                || is_break(char)
-                || char == '"'
-                || char == '\\'
-            {
+            if marked || !is_printable(char) || is_break(char) || char == '"' || char == '\\' {
                 self.escape(char);
                 after_blank = false;
             } else if char == ' ' {
@@ -399,7 +394,7 @@ struct Allowed {
 }
 
 impl Allowed {
-    fn of(text: &str, layout: Layout) -> Self {
+    fn of(text: &str) -> Self {
         let word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'.');
         // Nearly all keys and most texts: nothing in them means anything.
         if text.bytes().all(word) && !text.starts_with("...") {
@@ -419,7 +414,7 @@ impl Allowed {
                 (Some(before), '#') => is_blank_or_break(before),
                 _ => false,
             };
-            special |= !is_printable(char, layout);
+            special |= !is_printable(char);
             if is_break(char) {
                 breaks = true;
                 space_break |= before == Some(' ');
@@ -449,12 +444,11 @@ fn is_blank_or_break(char: char) -> bool {
     matches!(char, ' ' | '\t' | '\0') || is_break(char)
 }
 
-fn is_printable(char: char, layout: Layout) -> bool {
+fn is_printable(char: char) -> bool {
     match char {
         '\n' | ' '..='~' => true,
         '\u{a0}'..='\u{d7ff}' => true,
         '\u{e000}'..='\u{fffd}' => char != '\u{feff}',
-        '\u{10000}'..='\u{10ffff}' => layout == Layout::Pretty,
         _ => false,
     }
 }
