@@ -225,6 +225,47 @@ mod tests {
     }
 
     #[test]
+    fn what_keeps_an_application_from_its_clusters_is_one_condition() {
+        let said = |troubles: Option<&[(&'static str, String)]>, more: &str| {
+            let mut status = AppStatus::default();
+            let trouble =
+                |(reason, text): &(&'static str, String)| Trouble { reason, text: text.clone() };
+            let troubles = troubles.map(|all| all.iter().map(trouble).collect());
+            set_clusters(&mut status, (troubles, more.to_owned()), at(1));
+            let found = condition::get(&status.conditions, types::CLUSTERS).cloned();
+            found.map(|one| (one.status, one.reason, one.message))
+        };
+        let some = |status: &str, reason: &str, message: &str| {
+            Some((status.to_owned(), reason.to_owned(), message.to_owned()))
+        };
+        // In no cluster but the own one.
+        assert_eq!(said(None, ""), None);
+        assert_eq!(said(Some(&[]), ""), some("True", "Reachable", ""));
+        assert_eq!(said(Some(&[]), "1 more"), some("True", "Reachable", "1 more"));
+        let kinds = [
+            reason::UNREACHABLE,
+            reason::CREDENTIAL_REFUSED,
+            reason::INVALID,
+            reason::REPLACED,
+            reason::UNREGISTERED,
+        ];
+        for kind in kinds {
+            let one = [(kind, "a".to_owned())];
+            assert_eq!(said(Some(&one), "1 more"), some("False", kind, "a; 1 more"));
+        }
+        let mixed = [(reason::INVALID, "a".to_owned()), (reason::REPLACED, "b".to_owned())];
+        assert_eq!(said(Some(&mixed), ""), some("False", "Unreachable", "a; b"));
+        let many: Vec<_> =
+            (0..13).map(|number| (reason::INVALID, format!("c{number:02}"))).collect();
+        let (_, reason, message) = said(Some(&many), "").unwrap();
+        assert_eq!(reason, "Invalid");
+        assert!(
+            message.starts_with("c00; c01") && message.ends_with("c09; and 3 more"),
+            "{message}"
+        );
+    }
+
+    #[test]
     fn times_and_words_are_told_from_what_happened() {
         let status = |at: u32, message: &str, phase: &str, finished: bool| -> AppStatus {
             let step = json!({"id": "a", "name": "a", "type": "t", "phase": phase,

@@ -11,7 +11,7 @@ use vela_cluster::members::Heard;
 use crate::queue::Next;
 
 use super::depth::stride;
-use super::members::{cluster, cluster_of};
+use super::members::{cluster, cluster_of, cluster_of_no_use};
 use super::server::{Death, Server};
 use super::{NAMESPACE, Process, World, application, placements};
 
@@ -228,6 +228,73 @@ async fn clusters_that_match_since_are_reported() {
     world.settle(&mut process, "a").await;
     assert_eq!(said(), (json!("True"), String::new()));
     assert_eq!(deployed(&world), everywhere("2", &["east", "west"]));
+}
+
+/// The condition of an Application says why its cluster cannot be used.
+#[tokio::test]
+async fn why_a_cluster_cannot_be_used_is_the_reason() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    let reason = || {
+        let app = world.app("a");
+        let conditions = app["status"]["conditions"].as_array().cloned().unwrap();
+        let found = conditions.into_iter().find(|one| one["type"] == "Clusters").unwrap();
+        found["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(reason(), "Reachable");
+    disconnect(&process, "west");
+    work(&world, &process).await;
+    assert_eq!(reason(), "CredentialRefused");
+    hear(&process, "west", Heard::Nothing("connection refused".to_owned(), false));
+    work(&world, &process).await;
+    assert_eq!(reason(), "Unreachable");
+    let members = process.context.clusters.members().unwrap();
+    members.put(cluster_of_no_use("west"));
+    work(&world, &process).await;
+    assert_eq!(reason(), "Invalid");
+    members.remove("west");
+    work(&world, &process).await;
+    assert_eq!(reason(), "Unregistered");
+}
+
+/// What is measured of a cluster is as it is now, and goes with it. Names that are too many share a label.
+#[tokio::test]
+async fn what_a_cluster_is_like_is_measured() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    let (clusters, metrics) = (&process.context.clusters, &process.context.metrics);
+    let members = clusters.members().unwrap();
+    metrics.register_clusters(Arc::clone(members), clusters.concerned()).unwrap();
+    let values = |beginning: &str| -> Vec<u64> {
+        let text = metrics.registry().text().unwrap();
+        let of = text.lines().filter_map(|line| line.strip_prefix(beginning));
+        of.map(|rest| rest.rsplit(' ').next().unwrap().parse().unwrap()).collect()
+    };
+    let state =
+        |state: &str| values(&format!("vela_cluster_state{{cluster=\"west\",state=\"{state}\"}}"));
+    let of = |name: &str| values(&format!("vela_cluster_{name}{{cluster=\"west\"}}"));
+    assert_eq!((state("Connected"), state("CredentialRefused")), (vec![1], vec![0]));
+    assert!(of("cache_bytes").into_iter().all(|bytes| bytes > 0) && !of("cache_bytes").is_empty());
+    assert_eq!((of("pending_apps"), of("waiting")), (vec![0], vec![0]));
+    // A watch.
+    assert_eq!(of("in_flight"), [1]);
+    disconnect(&process, "west");
+    assert_eq!((state("Connected"), state("CredentialRefused")), (vec![0], vec![1]));
+    assert_eq!(of("pending_apps"), [1]);
+    for number in 0..300 {
+        let name = format!("x{number:03}");
+        members.join(cluster(&name), server(&world, "west").client(process.number), &name);
+    }
+    let connected = r#"vela_cluster_state{cluster="other",state="Connected"}"#;
+    // Two hundred have their own; east and west are the first of them.
+    assert_eq!(values(connected), [300 + 2 - 200]);
+    assert_eq!(values("vela_cluster_in_flight{").len(), 201);
+    members.remove("west");
+    assert_eq!(of("pending_apps"), Vec::<u64>::new());
 }
 
 #[tokio::test]

@@ -68,6 +68,13 @@ pub(super) fn cluster_of(name: &str, authority: &str) -> Cluster {
     Cluster::of(&serde_json::from_value(secret).unwrap(), SecretRules::default())
 }
 
+/// One whose Secret has no endpoint.
+pub(super) fn cluster_of_no_use(name: &str) -> Cluster {
+    let secret = json!({"metadata": {"name": name, "uid": format!("secret-{name}"),
+        "labels": {"cluster.core.oam.dev/cluster-credential-type": "ServiceAccountToken"}}});
+    Cluster::of(&serde_json::from_value(secret).unwrap(), SecretRules::default())
+}
+
 /// The watches of the members that can be reached catch up.
 pub(super) async fn catch_up(world: &World, process: &Process) {
     for (name, server) in &world.members {

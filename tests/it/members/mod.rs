@@ -33,11 +33,20 @@
 //! | Secret gone: ledger, then trackers | `names::a_cluster_that_is_detached_leaves_a_ledger`, sim `ledger::what_was_deployed_to_a_cluster_that_is_taken_away_stands_in_the_ledger`, `clusters::the_process_may_die_at_every_write_to_every_cluster` |
 //! | taken out of trackers, also while nobody works | sim `ledger::what_is_stripped_from_trackers_stands_in_the_ledger`, `ledger::what_was_stripped_while_nobody_was_at_work_stands_in_the_ledger` |
 //! | ledger that cannot be written | sim `ledger::what_cannot_be_noted_is_not_forgotten` |
-//! | Secret back | `names::a_cluster_that_comes_back_is_managed_again`, sim `ledger::what_was_left_behind_comes_back_with_its_cluster` |
+//! | Secret back | `names::a_cluster_that_comes_back_is_managed_again`, sim `ledger::what_was_left_behind_comes_back_with_its_cluster`, `ledger::what_is_noted_late_comes_back_all_the_same`, `ledger::which_cluster_it_was_is_known_until_nothing_is_recorded_of_it` |
 //! | `collect`, `forget` | `clusters::rejoin` of the controller |
 //! | a cluster is asked to be forgotten | sim `ledger::a_cluster_that_is_asked_to_be_forgotten_holds_nothing_up` |
 //! | several clusters switched off | sim `other_clusters` |
 //! | size of the ledger | `clusters::ledger` of the controller |
+//!
+//! | what a user sees | test |
+//! |---|---|
+//! | condition `Clusters` | `application::status` of the controller (every reason, many clusters), `away`, `secrets::a_revoked_credential_is_noticed_and_a_new_one_used_at_once`, sim `replaced`, `clusters::clusters_that_match_since_are_reported`, `clusters::why_a_cluster_cannot_be_used_is_the_reason` |
+//! | `services[]`, `appliedResources[]` | `away`, sim `cluster_faults` |
+//! | events on Applications | `names::a_cluster_that_is_detached_leaves_a_ledger`, `names::a_cluster_that_took_the_place_of_another_gets_nothing_unasked` |
+//! | events on Secrets | `clusters::report` of the controller, `away`, `secrets`, `names::an_object_is_never_deleted_under_another_name_of_its_cluster` |
+//! | metrics | `metrics` (names), sim `clusters::what_a_cluster_is_like_is_measured`, `metrics::nodes` of the controller, `load` (requests in flight) |
+//! | alarms | `metrics` of `tests/tidy`: what they ask for is there and documented |
 //!
 //! The hub and the members are shared (`vela_tests::members`), so the tests of these modules run one after the other. Each
 //! member is etcd and an API server only: what is deployed are ConfigMaps.
