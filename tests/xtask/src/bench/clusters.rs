@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use futures::TryStreamExt as _;
+use futures::{AsyncReadExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
@@ -18,7 +18,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use vela_tests::audit;
 use vela_tests::cluster::Cluster;
-use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
+use vela_tests::deploy::{Binaries, Deployed, Gateway, Options, Profile, apply};
 use vela_tests::link::{Link, Mode};
 use vela_tests::members::{self, Joining};
 use vela_tests::proc::usage;
@@ -29,6 +29,8 @@ use super::bench_env::row;
 const NAMESPACE: &str = "bench";
 /// The longest time that anything may take.
 const LIMIT: Duration = Duration::from_secs(120);
+/// Watches through the gateway at once.
+const STREAMS: usize = 50;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -61,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let hub = Cluster::start_lean("bench-hub").await?;
         let options = crate::exec::with_members(Options::default());
         let deployed = Deployed::start(&hub, &binaries, &options).await?;
-        let outcome = measure(args, &hub, &deployed).await;
+        let outcome = measure(args, &hub, (&deployed, &binaries, &options)).await;
         hub.stop();
         outcome
     })?;
@@ -84,7 +86,11 @@ struct Bed<'a> {
     apps: Api<DynamicObject>,
 }
 
-async fn measure(args: &Args, hub: &Cluster, deployed: &Deployed) -> Result<()> {
+async fn measure(
+    args: &Args,
+    hub: &Cluster,
+    (deployed, binaries, options): (&Deployed, &Binaries, &Options),
+) -> Result<()> {
     let kind =
         ApiResource::from_gvk(&GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application"));
     let apps = Api::namespaced_with(hub.client().await?, NAMESPACE, &kind);
@@ -160,6 +166,10 @@ async fn measure(args: &Args, hub: &Cluster, deployed: &Deployed) -> Result<()> 
     }
     step.done();
     let settled = bed.memory()?;
+    let step = Step::start(format!("{STREAMS} streams through the gateway"));
+    let gateway = Gateway::start(hub, binaries, options).await?;
+    let streaming = bed.streams(&gateway).await?;
+    step.done();
     let hour =
         |count: usize| to_f64(count) * 3600.0 / to_f64(usize::try_from(args.steady).unwrap_or(1));
     let most = requests.iter().copied().max().unwrap_or_default();
@@ -186,6 +196,9 @@ async fn measure(args: &Args, hub: &Cluster, deployed: &Deployed) -> Result<()> 
     row("swallowed, noticed after the last edit of the others [15 s]", seconds(swallowed));
     row("revoked, noticed after [30 s]", seconds(revoked));
     row("rotated, noticed after [2 s]", seconds(rotated));
+    let (idle, busy) = streaming;
+    row("memory of the gateway, idle [12 MiB]", format!("{idle:.1} MiB"));
+    row(&format!("  with {STREAMS} streams [24 MiB]"), format!("{busy:.1} MiB"));
 
     for member in &bed.members {
         let all = ListParams::default().labels(&format!("member={}", member.name));
@@ -295,6 +308,32 @@ impl Bed<'_> {
             }
         }
         bail!("{name} did not arrive in {} within {} s", member.name, LIMIT.as_secs())
+    }
+
+    /// The gateway's memory in MiB: before it had a client, and while watches of the members go through it.
+    async fn streams(&self, gateway: &Gateway) -> Result<(f64, f64)> {
+        let pid = gateway.program.pid().context("the gateway does not run")?;
+        let idle = usage(pid)?.rss_mib;
+        let client = self.hub.client().await?;
+        let mut all = Vec::new();
+        for member in self.members.iter().cycle().take(STREAMS) {
+            let path = format!(
+                "/apis/cluster.core.oam.dev/v1alpha1/clustergateways/{}/proxy/api/v1/namespaces/{NAMESPACE}/configmaps?watch=true",
+                member.name
+            );
+            let mut lines =
+                Box::pin(client.request_stream(http::Request::get(path).body(Vec::new())?).await?);
+            // All of its objects are the beginning of it.
+            let mut first = [0; 1];
+            lines.read_exact(&mut first).await.context("a watch that brings nothing")?;
+            all.push(lines);
+        }
+        let open = gateway.program.metric("vela_gateway_streams").await?;
+        let busy = usage(pid)?.rss_mib;
+        if open < to_f64(STREAMS) {
+            bail!("{open} of {STREAMS} streams are open");
+        }
+        Ok((idle, busy))
     }
 
     /// Waits until nothing is written in members for a while.
