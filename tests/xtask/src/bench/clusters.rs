@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use futures::{AsyncReadExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
     WatchParams,
@@ -27,6 +27,8 @@ use vela_tests::progress::Step;
 use super::bench_env::row;
 
 const NAMESPACE: &str = "bench";
+/// Whose tokens are in the Secrets.
+const ACCOUNT: &str = "vela-hub";
 /// The longest time that anything may take.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Watches through the gateway at once.
@@ -145,9 +147,13 @@ async fn measure(
     let refused = bed.reaches(&first.name, "Disconnected").await?;
     first.link.set(Mode::Pass);
     bed.reaches(&first.name, "Connected").await?;
-    bed.write(first, "nobody-issued-this-token").await?;
+    // A wrong token in the Secret would not be used as long as the former one works.
+    let accounts: Api<ServiceAccount> =
+        Api::namespaced(first.cluster.client().await?, "kube-system");
+    accounts.delete(ACCOUNT, &DeleteParams::default()).await?;
     let revoked = bed.reaches(&first.name, "CredentialRefused").await?;
-    bed.write(first, &first.token).await?;
+    let token = members::token(&first.cluster, ACCOUNT).await?;
+    bed.write(first, &token).await?;
     let rotated = bed.reaches(&first.name, "Connected").await?;
     step.done();
 
@@ -215,7 +221,7 @@ impl Member {
     async fn start(index: usize, namespace: &Value) -> Result<Self> {
         let name = format!("member-{index}");
         let cluster = Cluster::start_lean(&name).await?;
-        let token = members::token(&cluster, "vela-hub").await?;
+        let token = members::token(&cluster, ACCOUNT).await?;
         let link = Link::to(members::port(&cluster)?).await?;
         apply(&cluster.client().await?, namespace).await?;
         Ok(Self { name, cluster, link, token })
