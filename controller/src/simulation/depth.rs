@@ -4,7 +4,7 @@
 /// dying before and after a write stay so.
 const SAMPLE: &str = "VELA_SAMPLE";
 
-pub(super) fn stride() -> usize {
+pub(crate) fn stride() -> usize {
     let sample = std::env::var(SAMPLE).ok().and_then(|number| number.parse().ok());
     sample.unwrap_or(1).max(1)
 }

@@ -9,7 +9,7 @@ mod crash;
 mod definition_updates;
 mod deleted_tracker;
 mod deletion_order;
-mod depth;
+pub(crate) mod depth;
 mod deputy;
 mod drift;
 mod duplicate_records;

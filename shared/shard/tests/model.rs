@@ -562,11 +562,16 @@ fn explore(scope: &Scope) -> Explored {
     Explored { states: known.len(), exhausted: true, violation: None }
 }
 
-/// States of a scope: more with `VELA_LONG_TESTS`; one of so many as `VELA_SAMPLE` says.
-fn budget() -> usize {
+/// One of so many states and flaws is tried.
+fn sample() -> usize {
     let sample = std::env::var("VELA_SAMPLE").ok().and_then(|number| number.parse().ok());
+    sample.unwrap_or(1).max(1)
+}
+
+/// States of a scope: more with `VELA_LONG_TESTS`.
+fn budget() -> usize {
     let all = if std::env::var_os("VELA_LONG_TESTS").is_some() { 10_000_000 } else { 250_000 };
-    all / sample.unwrap_or(1).max(1)
+    all / sample()
 }
 
 fn holds(name: &str, scope: &Scope) -> usize {
@@ -598,14 +603,15 @@ fn every_rule_is_needed() {
     // What a violation does not need is left out: it is found sooner.
     let quiet = Scope { crashes: false, losses: false, writes: 0, ..SCOPE };
     let one = Scope { buckets: 1, renewals: 1, puts: 1, horizon: 4, ..quiet };
-    for (flaw, scope) in [
+    let flaws = [
         (Flaw::RowsTakenWithoutSeizure, one),
         (Flaw::GivenWithoutDraining, Scope { writes: 1, ..quiet }),
         (Flaw::ResumedAfterALostAnswer, Scope { losses: true, renewals: 1, horizon: 5, ..quiet }),
         (Flaw::WritesWithoutADeadline, Scope { writes: 1, ..one }),
         (Flaw::PermittedFromTheAnswer, one),
         (Flaw::JudgedTooEarly, Scope { slow_clock: true, ..one }),
-    ] {
+    ];
+    for (flaw, scope) in flaws.into_iter().step_by(sample()) {
         let found = explore(&Scope { flaw, states: 4_000_000, ..scope });
         let Some((why, path)) = found.violation else {
             panic!("{flaw:?} is not found in {} states", found.states);

@@ -1,5 +1,5 @@
-//! The tests of `cargo xtask test --quick`: the test programs of libraries and deployables run side by side, since many of their tests
-//! wait for time limits. Only programs that fail show their output.
+//! The checks of `cargo xtask test --quick`: formatting, the rules of the repository and the test programs of libraries and deployables
+//! run side by side, since many of their tests wait for time limits. Only what fails shows its output.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,14 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use vela_tests::material;
 
-use crate::test::{Outcome, cargo_command, line, seed};
+use crate::test::{FORMATTING, Outcome, cargo_command, line, seed};
 
-/// What is tested, as arguments of cargo.
-const WORKSPACE: [&str; 4] = ["--workspace", "--exclude", "vela-tests", "--locked"];
+/// What is tested, as arguments of `cargo test`: of the package of integration tests only the rules of the repository.
+const TESTED: [&[&str]; 2] =
+    [&["--workspace", "--exclude", "vela-tests"], &["--workspace", "--test", "tidy"]];
 
 /// Tests that simulate or explore try one of so many of their cases. An odd number: cases that take turns stay so.
-const SAMPLE: (&str, &str) = ("VELA_SAMPLE", "9");
+const SAMPLE: (&str, &str) = ("VELA_SAMPLE", "27");
 
 /// A command whose output is that of tests.
 struct Job {
@@ -30,8 +31,10 @@ struct Job {
 
 pub(crate) fn run() -> Result<Outcome> {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut jobs = programs(cores)?;
-    jobs.push(examples_of_documentation());
+    let mut jobs = vec![formatting()];
+    for tested in TESTED {
+        jobs.extend(programs(tested, cores)?);
+    }
     jobs.sort_by_key(|job| std::cmp::Reverse(job.bytes));
     let jobs = Mutex::new(VecDeque::from(jobs));
     let total = Mutex::new(Outcome::empty());
@@ -51,12 +54,11 @@ pub(crate) fn run() -> Result<Outcome> {
     Ok(total.into_inner())
 }
 
-/// Builds the test programs.
-fn programs(cores: usize) -> Result<Vec<Job>> {
+/// Builds test programs.
+fn programs(tested: &[&str], cores: usize) -> Result<Vec<Job>> {
     let output = cargo_command()
-        .arg("test")
-        .args(WORKSPACE)
-        .args(["--no-run", "--message-format=json-render-diagnostics"])
+        .args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"])
+        .args(tested)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
@@ -95,10 +97,10 @@ fn job(package: &Path, program: &Path, cores: usize) -> Result<Job> {
     Ok(Job { name: format!("{} {name}", folder.display()), command, bytes })
 }
 
-fn examples_of_documentation() -> Job {
+fn formatting() -> Job {
     let mut command = cargo_command();
-    command.args(["test", "--doc", "--no-fail-fast"]).args(WORKSPACE);
-    Job { name: "examples of the documentation".into(), command, bytes: u64::MAX }
+    command.args(FORMATTING);
+    Job { name: "formatting".into(), command, bytes: u64::MAX }
 }
 
 fn perform(mut job: Job) -> Outcome {
