@@ -12,7 +12,7 @@ use vela_serve::server::Busy;
 
 use crate::streams::Permit;
 
-/// What is held while a request is under way.
+/// What is held while a request is in flight.
 #[derive(Debug)]
 pub(crate) struct Held {
     _permit: Permit,

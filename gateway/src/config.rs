@@ -50,10 +50,10 @@ pub struct Flags {
     /// Clusters may be at loopback addresses, for tests.
     #[arg(long)]
     allow_loopback_clusters: bool,
-    /// Requests of one user to one cluster that may be under way, with their answers.
+    /// Requests of one user to one cluster that may be in flight, with their answers.
     #[arg(long, default_value_t = 64)]
     max_streams_per_user: usize,
-    /// Requests of all users to one cluster that may be under way, with their answers.
+    /// Requests of all users to one cluster that may be in flight, with their answers.
     #[arg(long, default_value_t = 512)]
     max_streams_per_cluster: usize,
     /// How long to go on answering after the signal to stop, until clients have noticed that this replica is not ready any
@@ -87,7 +87,7 @@ pub struct Config {
     pub commands: Option<PathBuf>,
     /// What of Secrets is accepted.
     pub rules: SecretRules,
-    /// How many requests may be under way.
+    /// How many requests may be in flight.
     pub limits: StreamLimits,
     /// How long to go on after the signal.
     pub shutdown_delay: Duration,

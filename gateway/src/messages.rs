@@ -83,7 +83,7 @@ pub(crate) const NOT_A_HEADER: &str =
 pub(crate) const BAD_PATH: &str =
     "the path cannot be passed on: a part of it hides `..` behind an escape, or is no text";
 
-/// Too many requests under way.
+/// Too many requests in flight.
 pub(crate) fn too_many(user: &str, cluster: &str) -> String {
     format!("too many requests of user {user:?} to cluster {cluster} are in flight")
 }

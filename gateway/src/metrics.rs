@@ -88,7 +88,7 @@ impl Metrics {
         duration.observe(took.as_secs_f64());
     }
 
-    /// The requests to a cluster that are under way.
+    /// The requests to a cluster that are in flight.
     pub(crate) fn streams(&self, cluster: &str) -> IntGauge {
         let cluster = if self.clusters.has(cluster) { cluster } else { OTHER };
         self.streams.with_label_values(&[cluster])

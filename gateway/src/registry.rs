@@ -44,7 +44,7 @@ pub(crate) struct Member {
     /// Its API server, or why it cannot be reached.
     passage: Result<Passage, NoPassage>,
     fingerprint: u64,
-    /// Its requests under way.
+    /// Its requests in flight.
     pub(crate) streams: Arc<Counter>,
 }
 
@@ -276,7 +276,7 @@ mod tests {
         registry.put(&secret("east", "ServiceAccountToken", &DATA));
         let repaired = registry.member("east").await.unwrap();
         assert!(repaired.passage().is_ok());
-        // What is under way to a cluster counts on, whatever becomes of its Secret.
+        // What is in flight to a cluster counts on, whatever becomes of its Secret.
         assert!(Arc::ptr_eq(&member.streams, &repaired.streams));
         // A rule that cannot be followed could be one that takes rights away.
         let mut ruled = secret("east", "ServiceAccountToken", &DATA);

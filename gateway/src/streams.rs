@@ -1,4 +1,4 @@
-//! How many requests are under way to a cluster. A cluster that is away, or a user who asks much of one, takes from nobody else.
+//! How many requests are in flight to a cluster. A cluster that cannot be reached, or a user with many requests, delays nobody else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub struct StreamLimits {
     pub per_cluster: usize,
 }
 
-/// The requests to one cluster that are under way.
+/// The requests to one cluster that are in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     open: Mutex<Open>,

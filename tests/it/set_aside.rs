@@ -96,7 +96,7 @@ async fn an_application_over_which_processes_die_is_set_aside() {
     slow.put(&spec("1")).await;
     let mut leader = None;
     for death in 1..=2 {
-        until("a note of what is under way", LIMIT, async || {
+        until("a note of what is in flight", LIMIT, async || {
             let noted = noted_by(&world, &slow).await;
             let is_news = noted.is_some() && noted != leader;
             leader = noted.or(leader.take());

@@ -102,7 +102,7 @@ impl Cache {
     }
 }
 
-/// Fetches that are under way: who wants the same waits for the same.
+/// Fetches that are in flight: who wants the same waits for the same.
 pub(super) type Flights<T> = HashMap<Key, T>;
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ impl Returns {
         true
     }
 
-    /// The Applications whose turn it is. `is_well` says whether a cluster takes more than before; `None`: it is away again.
+    /// The Applications whose turn it is. `is_well` says whether a cluster takes more than before; `None`: it cannot be reached again.
     fn turn(&self, is_well: impl Fn(&str) -> Option<bool>, urgency: Urgency<'_>) -> Vec<Key> {
         let mut out = Vec::new();
         let mut waiting = self.waiting.lock();

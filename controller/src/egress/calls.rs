@@ -2,7 +2,7 @@
 //! that asked it. The step begins a call, waits, and is checked again when the call has ended.
 //!
 //! A call is known by the step and its place in the template, and what it came to is kept until the attempt of the step that
-//! began it is over. How many are under way is bounded for each namespace and in all.
+//! began it is over. How many are in flight is bounded for each namespace and in all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,9 +20,9 @@ use super::http::HttpResponse;
 use crate::messages;
 use crate::queue::{Class, Key, Queue};
 
-/// Calls of one namespace that are under way at a time: a workflow makes a handful.
+/// Calls of one namespace that are in flight at a time: a workflow makes a handful.
 const MAX_OF_NAMESPACE: usize = 8;
-/// Calls under way in all: sockets, and at most this many times the largest answer in memory.
+/// Calls in flight in all: sockets, and at most this many times the largest answer in memory.
 const MAX_IN_FLIGHT: usize = 64;
 /// Bytes of answers that wait for their steps; beyond that no call begins.
 const MAX_BYTES: usize = 32 << 20;
@@ -54,7 +54,7 @@ pub type Ended = Result<HttpResponse, Lost>;
 /// How a call gets on.
 #[derive(Debug, Clone)]
 pub enum Call {
-    /// It is under way.
+    /// It is in flight.
     InFlight,
     /// It ended.
     Ended(Ended),
@@ -220,7 +220,7 @@ impl Calls {
         }
     }
 
-    /// Forgets the calls of an Application but those of some steps; what is under way is given up.
+    /// Forgets the calls of an Application but those of some steps; what is in flight is given up.
     pub fn keep(&self, app: &Key, step: impl Fn(&str) -> bool) {
         self.state.lock().retain(|slot| slot.app != *app || step(&slot.step));
         self.changed.notify_waiters();

@@ -28,7 +28,7 @@ pub(crate) fn hook_timeout(timeout: Duration) -> String {
     format!("it did not end within {timeout:?}")
 }
 
-/// A hook that is under way.
+/// A hook that is running.
 pub(crate) fn hook_has_not_ended(object: &str) -> String {
     format!("hook {object} has not ended")
 }

@@ -146,7 +146,7 @@ async fn a_deletion_does_not_wait_for_a_cluster_that_was_replaced() {
     assert_eq!(ledger(&world, "west"), [("w".to_owned(), "replaced".to_owned())]);
 }
 
-/// A run that was under way when its cluster was replaced goes on in the new one.
+/// A run that was in flight when its cluster was replaced goes on in the new one.
 #[tokio::test]
 async fn a_run_that_waits_goes_on_in_the_new_cluster() {
     let (world, mut process) = running("").await;

@@ -1,5 +1,5 @@
 //! A worker is not held by a member that is slow or silent: an attempt that waits for one for a moment goes on without its worker. And
-//! one attempt does not take all that may be under way to a member.
+//! one attempt does not take all that may be in flight to a member.
 //!
 //! Who works on an attempt lends it a [`Worker`]. Whoever waits for a member in it does so through `waiting`, which gives the
 //! worker back after that moment; the attempt itself goes on where it is.
@@ -27,7 +27,7 @@ tokio::task_local! {
 struct Handover {
     given_back: AtomicBool,
     news: Notify,
-    /// What may be under way, by member.
+    /// What may be in flight, by member.
     turns: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 

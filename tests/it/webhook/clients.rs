@@ -111,7 +111,7 @@ async fn clients_that_leave_leave_nothing_behind() {
     // A started review ends at its next check of the clock; the others never start.
     let start = Instant::now();
     assert!(own.target.post(VALIDATE, &good()).await.unwrap().is_admitted());
-    vela_tests::fixtures::until("no review under way", Duration::from_secs(30), async || {
+    vela_tests::fixtures::until("no review in flight", Duration::from_secs(30), async || {
         let name = "controller_runtime_webhook_requests_in_flight";
         own.program.metric(name).await.is_ok_and(|reviews| reviews < 0.5)
     })

@@ -79,7 +79,7 @@ pub async fn refresh(
     reasons.join("; ")
 }
 
-/// How long a cluster must be away before its components count as unhealthy: a moment is no news.
+/// How long a cluster must be unreachable before its components count as unhealthy: a moment is no news.
 const GRACE: SignedDuration = SignedDuration::from_secs(60);
 
 /// What is said of a component whose cluster cannot be reached: what was last known, and after a while that it is not.

@@ -57,7 +57,7 @@ impl Session<'_> {
     ) -> Result<Applied, WriteError> {
         let target = Target::of(manifest);
         let key = ResourceKey::of(manifest, cluster);
-        // A cluster that is away fails here, before a cache is taken for the truth.
+        // A cluster that cannot be reached fails here, before a cache is taken for the truth.
         self.reach(cluster).map_err(WriteError::Unreachable)?;
         let mut live = self.cached(&target, &key).await?;
         if self.needs_visibility_check(manifest)

@@ -190,7 +190,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The kind as the cluster of the objects serves it; while that is away as the own one does, so that a revision can be rendered.
+/// The kind as the cluster of the objects serves it; while that cannot be reached as the own one does, so that a revision can be rendered.
 async fn resolve(ctx: &AppContext, selector: &Selector) -> Result<Resource, ParseError> {
     let member = member(ctx, &selector.cluster).map_err(|error| error.to_string())?;
     let reached = member.as_ref().and_then(|member| member.reach().ok());

@@ -107,7 +107,7 @@ struct Rollback {
 /// What follows a run that has failed, if the Application wants its last spec back. Returns the Application as stored then.
 ///
 /// # Errors
-/// The Application changed in the meantime, or the API server is away.
+/// The Application changed in the meantime, or the API server cannot be reached.
 pub(in crate::application) async fn act(
     ctx: &AppContext,
     app: &Application,

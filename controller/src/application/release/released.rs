@@ -42,7 +42,7 @@ impl Change {
         }
     }
 
-    /// The state of a record that is under way, and Helm's sentence about it.
+    /// The state of a record that is running, and Helm's sentence about it.
     pub(super) const fn pending(self) -> (Status, &'static str) {
         match self {
             Self::Install => (Status::PendingInstall, "Initial install underway"),

@@ -66,7 +66,7 @@ pub async fn before(session: &mut Session<'_>, is_whole: bool) -> Ending {
             Ok(Some((going, waits))) => match waits {
                 Some(waits) => {
                     ending.held.extend(keys);
-                    // The hook that is under way is recorded only now.
+                    // The hook that is running is recorded only now.
                     ending.held.extend(going.own);
                     ending.waits.push(messages::release_waits(&at.name, &waits));
                 }

@@ -84,7 +84,7 @@ impl Fetcher {
         self.cache.lock().archive(digest)
     }
 
-    /// Fetches an archive. Who wants what is under way already waits for that.
+    /// Fetches an archive. Who wants what is in flight already waits for that.
     ///
     /// # Errors
     /// There is none, or it cannot be reached; a failure is not tried again for half a minute.

@@ -48,7 +48,7 @@ pub(crate) struct Gate {
     pub(super) doubted: AtomicBool,
     /// Requests that have no answer yet.
     pub(super) in_flight: AtomicUsize,
-    /// Requests that wait until fewer are under way.
+    /// Requests that wait until fewer are in flight.
     pub(super) waiting: AtomicUsize,
     all: Arc<Semaphore>,
     degraded: Arc<Semaphore>,
@@ -162,7 +162,7 @@ impl Gate {
                 permit = Arc::clone(of).acquire_owned() => {
                     return permit.map_err(|error| Error::Transport(error.to_string()));
                 }
-                // Nobody waits for those under way in a member that is closed.
+                // Nobody waits for those in flight in a member that is closed.
                 () = turned => {}
             }
         }

@@ -266,7 +266,7 @@ impl Member {
         self.link.gate.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Requests that wait until fewer are under way.
+    /// Requests that wait until fewer are in flight.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.link.gate.waiting.load(Ordering::Relaxed)

@@ -1,5 +1,5 @@
 //! Requests of somebody else to a member: nothing of them is read, repeated or followed, and nothing is added but the
-//! credential. HTTP/1.1 only: a connection for each request under way, so that none waits for another and any may be upgraded.
+//! credential. HTTP/1.1 only: a connection for each request in flight, so that none waits for another and any may be upgraded.
 
 use std::io;
 use std::path::Path;
