@@ -46,8 +46,8 @@ pub(crate) fn run() -> Result<Outcome> {
                 total.lock().add(outcome);
             }
         };
-        // As many again as cores: somebody waits for a time limit at most times.
-        for _ in 0..cores * 2 {
+        // One more than cores: somebody waits for a time limit at most times.
+        for _ in 0..=cores {
             scope.spawn(worker);
         }
     });
