@@ -46,8 +46,8 @@ pub(crate) fn run() -> Result<Outcome> {
                 total.lock().add(outcome);
             }
         };
-        // One more than cores: somebody waits for a time limit at most times.
-        for _ in 0..=cores {
+        // As many again as cores: somebody waits for a time limit at most times.
+        for _ in 0..cores * 2 {
             scope.spawn(worker);
         }
     });
