@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::material::workspace;
+use crate::material::{cargo, workspace};
 
 const FILE: &str = "ARCHITECTURE.md";
 const BEGIN: &str = "<!-- graph: begin -->\n";
@@ -46,9 +46,7 @@ pub fn write() -> Result<bool> {
 }
 
 fn read() -> Result<Graph> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .current_dir(workspace())
+    let output = cargo()
         .args(["metadata", "--locked", "--no-deps", "--format-version", "1"])
         .stdin(Stdio::null())
         .output()?;

@@ -5,12 +5,21 @@
 //! always run.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The root of the workspace (the folder of the top `Cargo.toml`).
 #[must_use]
 pub fn workspace() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// The cargo that runs this program, in the root of the workspace.
+#[must_use]
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace());
+    command
 }
 
 /// The `target` folder of this build, where logs, caches and run directories go.

@@ -210,9 +210,7 @@ fn some_crates_are_confined() {
 /// What is built, on any platform, as lines `name vVERSION ...`. Not from the metadata: that also lists optional crates that only
 /// a weak feature names.
 pub(crate) fn tree() -> String {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = std::process::Command::new(cargo)
-        .current_dir(vela_tests::material::workspace())
+    let output = vela_tests::material::cargo()
         .args(["tree", "--locked", "--workspace", "--target", "all"])
         .args(["--edges", "normal,build,dev", "--prefix", "none", "--format", "{p}"])
         .output()

@@ -26,19 +26,17 @@ mod walks;
 mod words;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use vela_tests::material::workspace;
+use vela_tests::material::{cargo, workspace};
 
 /// What cargo knows about all packages of the build.
 pub(crate) fn metadata() -> &'static Value {
     static METADATA: OnceLock<Value> = OnceLock::new();
     METADATA.get_or_init(|| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
-            .current_dir(workspace())
+        let output = cargo()
             .args(["metadata", "--locked", "--format-version", "1"])
             .stdin(Stdio::null())
             .output()

@@ -61,11 +61,10 @@ fn has_edit(read: &Application, stored: &Application, body: &Value) -> bool {
             written.is_none_or(|written| !written.contains_key(*key))
                 && *key != names::annotation::KUBECTL_LAST_APPLIED
         };
-        let of = |all: Option<&'_ Texts>| -> Texts {
-            let others = all.into_iter().flatten().filter(is_others);
-            others.map(|(key, value)| (key.clone(), value.clone())).collect()
-        };
-        of(one) != of(other)
+        !one.into_iter()
+            .flatten()
+            .filter(is_others)
+            .eq(other.into_iter().flatten().filter(is_others))
     };
     before.generation != after.generation
         || before.deletion_timestamp != after.deletion_timestamp

@@ -114,8 +114,7 @@ async fn what_was_stripped_while_nobody_was_at_work_stands_in_the_ledger() {
     strip(&world);
     let again = |world: &World| {
         let process = world.start();
-        let members = process.context.clusters.members().unwrap();
-        members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+        remove(&process);
         process
     };
     process = again(&world);
@@ -146,6 +145,12 @@ async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
     assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
 }
 
+/// The Secret of a cluster has been gone for long enough.
+fn remove(process: &Process) {
+    let members = process.context.clusters.members().unwrap();
+    members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+}
+
 /// What the ledger says goes back to the Application.
 async fn settle_ledger(process: &Process) {
     let stop = tokio_util::sync::CancellationToken::new();
@@ -174,7 +179,7 @@ async fn what_was_left_behind_comes_back_with_its_cluster() {
     world.settle(&mut process, "a").await;
     let members = process.context.clusters.members().unwrap();
     assert!(members.learn("west"));
-    members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+    remove(&process);
     work(&world, &process).await;
     assert_eq!(ledger(&world, "west"), [("w".to_owned(), "detached".to_owned())]);
     let members = process.context.clusters.members().unwrap();
@@ -209,7 +214,7 @@ async fn which_cluster_it_was_is_known_until_nothing_is_recorded_of_it() {
     world.settle(&mut process, "b").await;
     let members = process.context.clusters.members().unwrap();
     assert!(members.learn("west"));
-    members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+    remove(&process);
     let uids = || -> Vec<String> {
         let state = world.server.state.lock();
         let map = state.get("configmaps", "vela-system", "vela-left-behind-west");
@@ -245,15 +250,8 @@ async fn what_is_noted_late_comes_back_all_the_same() {
     world.settle(&mut process, "a").await;
     let members = process.context.clusters.members().unwrap();
     assert!(members.learn("west"));
-    let stop = tokio_util::sync::CancellationToken::new();
-    let clusters = &process.context.clusters;
-    let key = crate::queue::Key::new(NAMESPACE, "a");
-    let settling = async {
-        let exists = |_: &crate::queue::Key| Entries { exists: true, records: Vec::new() };
-        clusters.settle(&process.context.io, &process.context.events, &exists, &stop).await;
-    };
     let working = async {
-        members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+        remove(&process);
         let (io, joined, number) = (&world.server, west.clone(), process.number);
         let shared = std::sync::Arc::clone(&process.context.shared);
         // Its first write goes to the ledger; the cluster joins before, and its ledger is read.
@@ -266,11 +264,8 @@ async fn what_is_noted_late_comes_back_all_the_same() {
         ));
         world.reconcile(&process, "a").await;
         assert_eq!(ledger(&world, "west").len(), 1);
-        while clusters.back(&key).is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        stop.cancel();
     };
+    let settling = settle_ledger(&process);
     tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(settling, working) })
         .await
         .expect("it comes back");
@@ -284,8 +279,7 @@ async fn what_cannot_be_noted_is_not_forgotten() {
     apply(&world, app(&json!(["local", "west"]), "1"));
     world.settle(&mut process, "a").await;
     world.server.state.lock().forbidden = Some((Method::POST, "configmaps"));
-    let members = process.context.clusters.members().unwrap();
-    members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
+    remove(&process);
     work(&world, &process).await;
     assert_eq!(ledger(&world, "west"), []);
     let recorded = |world: &World| {

@@ -1,7 +1,7 @@
 //! The programs, built by cargo.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 
@@ -55,9 +55,7 @@ impl Binaries {
             ),
         };
         let step = Step::start(format!("building the programs ({folder})"));
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
-            .current_dir(material::workspace())
+        let output = material::cargo()
             .args(["build", "--quiet", "--locked"])
             .args(flags)
             .stdin(Stdio::null())

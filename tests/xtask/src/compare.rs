@@ -3,7 +3,7 @@
 //! Each comparison is a program of its own (`tests/cuediff`, `tests/helmdiff`), built with optimisation: it runs hundreds of
 //! inputs a second.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use vela_tests::material;
@@ -38,7 +38,7 @@ pub(crate) const HELM: Comparison = Comparison {
 impl Comparison {
     pub(crate) fn run(&self, args: &Args) -> Result<ExitCode> {
         let Args::Diff { args } = args;
-        let mut command = Command::new("cargo");
+        let mut command = material::cargo();
         command.args(["run", "--quiet", "--release", "--locked", "--package", self.package, "--"]);
         match material::conformance() {
             Some(material) => {
@@ -46,11 +46,7 @@ impl Comparison {
             }
             None => println!("SKIPPED: {}: the conformance material is absent", self.skipped),
         }
-        let status = command
-            .args(args)
-            .current_dir(material::workspace())
-            .status()
-            .context("cannot run cargo")?;
+        let status = command.args(args).status().context("cannot run cargo")?;
         Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use vela_tests::material;
 
-use crate::test::{FORMATTING, Outcome, cargo_command, line, seed};
+use crate::test::{FORMATTING, Outcome, line, seed};
 
 /// What is tested, as arguments of `cargo test`: of the package of integration tests only the rules of the repository.
 const TESTED: [&[&str]; 2] =
@@ -56,7 +56,7 @@ pub(crate) fn run() -> Result<Outcome> {
 
 /// Builds test programs.
 fn programs(tested: &[&str], cores: usize) -> Result<Vec<Job>> {
-    let output = cargo_command()
+    let output = material::cargo()
         .args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"])
         .args(tested)
         .stdin(Stdio::null())
@@ -98,7 +98,7 @@ fn job(package: &Path, program: &Path, cores: usize) -> Result<Job> {
 }
 
 fn formatting() -> Job {
-    let mut command = cargo_command();
+    let mut command = material::cargo();
     command.args(FORMATTING);
     Job { name: "formatting".into(), command, bytes: u64::MAX }
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -183,7 +183,7 @@ fn cargo(args: &[&str]) -> Result<Outcome> {
 
 /// Runs cargo with its output passed through, and adds up what its test runs report.
 fn cargo_with<A: AsRef<OsStr>>(args: &[A], environment: &[(&str, &str)]) -> Result<Outcome> {
-    let mut child = cargo_command()
+    let mut child = material::cargo()
         .args(args)
         .envs(environment.iter().copied())
         .envs([seed()])
@@ -204,14 +204,6 @@ fn cargo_with<A: AsRef<OsStr>>(args: &[A], environment: &[(&str, &str)]) -> Resu
     }
     let ok = child.wait()?.success();
     Ok(reading.finish(ok))
-}
-
-/// The cargo that started this program, in the folder of the workspace.
-pub(crate) fn cargo_command() -> Command {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(program);
-    command.current_dir(material::workspace());
-    command
 }
 
 /// The numbers in a line such as `test result: ok. 3 passed; 0 failed; ...`.

@@ -216,9 +216,9 @@ impl Machine<'_> {
                 // Tests in the clauses note what they take for absent; each comprehension has a
                 // note of its own.
                 let outer = std::mem::take(&mut self.s.assumed);
-                let not_given = std::mem::take(&mut self.s.not_given);
+                let outer_not_given = std::mem::take(&mut self.s.not_given);
                 let envs = self.run_clauses(id, conj.env);
-                let not_given = std::mem::replace(&mut self.s.not_given, not_given);
+                let not_given = std::mem::replace(&mut self.s.not_given, outer_not_given);
                 let assumed = std::mem::replace(&mut self.s.assumed, outer);
                 // A guard that waits for itself is a circle, not something that is still unknown.
                 let envs = envs.map_err(|e| self.asked_of_a_circle(v, id, conj.env, e))?;
@@ -228,9 +228,10 @@ impl Machine<'_> {
                 // For each binding the body is a conjunct of the struct, as if it were written
                 // there.
                 // A guard without loops has one, the same each time it is tried.
-                let again = not_given.is_some() && envs.as_slice() != [conj.env];
-                for env in envs.into_iter().take(if again { 0 } else { usize::MAX }) {
-                    self.process(v, conj.with(Src::Expr(body), env), false);
+                if not_given.is_none() || envs.as_slice() == [conj.env] {
+                    for env in envs {
+                        self.process(v, conj.with(Src::Expr(body), env), false);
+                    }
                 }
                 not_given.map_or(Ok(()), Err)
             }

@@ -74,10 +74,9 @@ fn build_go() -> Result<PathBuf> {
 
 /// Both builds are kept, each under a name of its own.
 fn build_ours(name: &str, features: &[&str]) -> Result<PathBuf> {
-    let status = Command::new("cargo")
+    let status = material::cargo()
         .args(["build", "--quiet", "--release", "--package", "bench-cue"])
         .args(features)
-        .current_dir(material::workspace())
         .status()
         .context("cannot run cargo")?;
     ensure!(status.success(), "cargo build failed");
