@@ -17,11 +17,12 @@ use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use vela_tests::cluster::Cluster;
+use vela_tests::controlplane::Programs;
 use vela_tests::material;
 
 fn helm(cluster: &Cluster, args: &[&str]) -> String {
     let home = cluster.dir().join("helm");
-    let output = Command::new(cluster.programs().path("helm"))
+    let output = Command::new(Programs::helm().unwrap())
         .args(args)
         .args(["--namespace", "vela-system"])
         .env("KUBECONFIG", cluster.kubeconfig())

@@ -71,7 +71,7 @@ async fn start() -> World {
     ];
     let options = Options { values, ..Options::default() };
     let client = hub.client().await.unwrap();
-    let manifests = Manifests::render(hub.programs(), &options.values).unwrap();
+    let manifests = Manifests::render(&binaries(), &options.values).unwrap();
     apply_all(&client, manifests.foundation()).await.unwrap();
     let rules = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rules", "namespace": NAMESPACE}});
     apply(&client, &rules).await.unwrap();
@@ -795,7 +795,7 @@ async fn the_certificate_is_kept_right_and_a_restart_ends_streams_in_order(world
         controller_flags: vec!["--gateway-certificates=managed".to_owned()],
         ..Options::default()
     };
-    let manifests = Manifests::render(hub.programs(), &options.values).unwrap();
+    let manifests = Manifests::render(&binaries(), &options.values).unwrap();
     let binaries = binaries();
     let folder = hub.dir().join("gateway-mounted");
     let mut mount = Mount::new(&folder).unwrap();

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use vela_tests::chart_server::{ChartServer, Settings, USER};
+use vela_tests::controlplane::Programs;
 use vela_tests::fixtures::{Space, until};
 
 pub(super) const LIMIT: Duration = Duration::from_secs(90);
@@ -100,7 +101,7 @@ pub(super) fn revisions(all: &[(i64, &str)]) -> Vec<(i64, String)> {
 
 /// What the Helm client says.
 pub(super) async fn helm(space: &Space, arguments: &[&str]) -> String {
-    let mut command = Command::new(space.cluster().programs().path("helm"));
+    let mut command = Command::new(Programs::helm().unwrap());
     command.args(arguments).args(["--namespace", space.name()]);
     command.env("KUBECONFIG", space.cluster().kubeconfig());
     // The server that it may ask runs here.

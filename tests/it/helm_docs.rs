@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use vela_tests::controlplane::Programs;
+use vela_tests::deploy::Manifests;
 use vela_tests::fixtures::binaries;
 use vela_tests::material::workspace;
 
@@ -94,9 +95,26 @@ fn outcome(program: &Path, words: &[&str], at: &Path) -> (bool, String, Vec<(Str
     (output.status.success(), String::from_utf8(output.stdout).unwrap(), files)
 }
 
+/// Tests deploy what our engine makes of our chart; so it must be what helm makes of it.
+#[test]
+fn our_own_chart_renders_as_helm_renders_it() {
+    let helm = Programs::helm().unwrap();
+    let rows: [&[&str]; 4] = [
+        &[],
+        &["authentication.enabled=false", "sharding.enabled=true"],
+        &["multicluster.enabled=true", "replicaCount=3", "sharding.mode=auto"],
+        &["fullnameOverride=other", "webhook.refObjects.rules=null"],
+    ];
+    for values in rows {
+        let values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
+        let ours = Manifests::render(&binaries(), &values).unwrap();
+        assert_eq!(ours, Manifests::by_helm(&helm, &values).unwrap(), "{values:?}");
+    }
+}
+
 #[test]
 fn the_command_prints_what_helm_prints() {
-    let helm = Programs::only(&["helm"]).unwrap().path("helm");
+    let helm = Programs::helm().unwrap();
     let ours = binaries().controller;
     let folder = tempfile::tempdir().unwrap();
     chart(&folder.path().join("all"));

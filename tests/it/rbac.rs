@@ -12,9 +12,8 @@ use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::Value;
 use vela_tests::cluster;
-use vela_tests::controlplane::Programs;
 use vela_tests::deploy::{Manifests, NAMESPACE, apply, apply_all};
-use vela_tests::fixtures::shared;
+use vela_tests::fixtures::{binaries, shared};
 
 const RIGHTS: [&str; 5] =
     ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
@@ -62,9 +61,8 @@ async fn may(client: &Client, account: &str, text: &str) -> bool {
 async fn rights(client: &Client, name: &str, values: &[&str]) -> Manifests {
     let mut all = vec![format!("fullnameOverride={name}")];
     all.extend(values.iter().map(|&value| value.to_owned()));
-    let rendered = tokio::task::spawn_blocking(move || {
-        Manifests::render(&Programs::only(&["helm"]).unwrap(), &all).unwrap()
-    });
+    let rendered =
+        tokio::task::spawn_blocking(move || Manifests::render(&binaries(), &all).unwrap());
     let manifests = rendered.await.unwrap();
     let namespace = serde_json::json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE },

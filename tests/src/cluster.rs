@@ -158,7 +158,7 @@ impl Cluster {
     /// When the kubeconfig cannot be used or its API server does not answer.
     pub async fn attach(name: &str, kubeconfig: &Path) -> Result<Self> {
         install_crypto();
-        let programs = tokio::task::spawn_blocking(|| Programs::only(&["helm"])).await??;
+        let programs = Programs::found()?;
         let dir = run_dir(name)?;
         let admin = std::path::absolute(kubeconfig)?;
         let config = config(&admin).await?;
@@ -210,7 +210,7 @@ impl Cluster {
         &self.authority
     }
 
-    /// The programs it runs; also `helm`.
+    /// The programs it runs.
     #[must_use]
     pub fn programs(&self) -> &Programs {
         &self.programs

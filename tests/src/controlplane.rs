@@ -1,4 +1,4 @@
-//! The programs of the control plane: etcd, the Kubernetes components, kwok and helm, built once
+//! The programs of the control plane: etcd, the Kubernetes components and kwok, and helm, built once
 //! from the Go modules in `tests/controlplane`, whose `go.sum` names every byte of them.
 //!
 //! The build goes to a cache of the user (`$XDG_CACHE_HOME/vela-rs`), keyed by the contents of
@@ -16,14 +16,16 @@ use crate::material;
 use crate::progress::Step;
 
 /// Program, folder of its Go module below `tests/controlplane`, package.
-const PROGRAMS: [(&str, &str, &str); 6] = [
+const CONTROL_PLANE: [(&str, &str, &str); 5] = [
     ("etcd", "", "go.etcd.io/etcd/server/v3"),
     ("kube-apiserver", "", "k8s.io/kubernetes/cmd/kube-apiserver"),
     ("kube-controller-manager", "", "k8s.io/kubernetes/cmd/kube-controller-manager"),
     ("kube-scheduler", "", "k8s.io/kubernetes/cmd/kube-scheduler"),
-    ("helm", "", "helm.sh/helm/v3/cmd/helm"),
     ("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
 ];
+
+/// What tests compare with; a control plane does not need it.
+const HELM: (&str, &str, &str) = ("helm", "", "helm.sh/helm/v3/cmd/helm");
 
 /// What a real node runs, from a module of its own.
 const NODE: [(&str, &str, &str); 4] = [
@@ -46,24 +48,36 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Finds the programs, and builds those that are missing.
+    /// Finds the programs of a control plane, and builds those that are missing.
     ///
     /// # Errors
     /// When Go is missing or a build fails; the text says what to do.
     pub fn ready() -> Result<Self> {
-        Self::only(&PROGRAMS.map(|(name, ..)| name))
+        Self::only(&CONTROL_PLANE.map(|(name, ..)| name))
     }
 
-    /// As [`Programs::ready`], for some of them.
+    /// Finds helm or builds it.
     ///
     /// # Errors
-    /// As there.
-    pub fn only(names: &[&str]) -> Result<Self> {
+    /// As [`Programs::ready`].
+    pub fn helm() -> Result<PathBuf> {
+        Ok(Self::only(&[HELM.0])?.path(HELM.0))
+    }
+
+    /// The programs that are there, built before or not.
+    ///
+    /// # Errors
+    /// When no folder for them can be made.
+    pub fn found() -> Result<Self> {
         let built = cache()?.join(key(&["go.mod", "go.sum", "kwok/go.mod", "kwok/go.sum"])?);
         let node = key(&["node/go.mod", "node/go.sum", "node/pause/main.go"])?;
         let node = cache()?.join(format!("node-{node}"));
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-        let programs = Self { assets, built, node };
+        Ok(Self { assets, built, node })
+    }
+
+    fn only(names: &[&str]) -> Result<Self> {
+        let programs = Self::found()?;
         if programs.missing(names).is_empty() {
             return Ok(programs);
         }
@@ -107,7 +121,11 @@ impl Programs {
     }
 
     fn missing(&self, names: &[&str]) -> Vec<(&'static str, &'static str, &'static str)> {
-        let wanted = PROGRAMS.into_iter().chain(NODE).filter(|(name, ..)| names.contains(name));
+        let wanted = CONTROL_PLANE
+            .into_iter()
+            .chain([HELM])
+            .chain(NODE)
+            .filter(|(name, ..)| names.contains(name));
         wanted.filter(|(name, ..)| !self.path(name).is_file()).collect()
     }
 

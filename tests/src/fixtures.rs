@@ -58,7 +58,9 @@ pub async fn deployed() -> Arc<Deployed> {
 #[allow(clippy::expect_used, reason = "a test without the programs fails, with the reason")]
 pub fn binaries() -> Binaries {
     static BINARIES: OnceLock<Binaries> = OnceLock::new();
-    BINARIES.get_or_init(|| Binaries::build(Profile::Dev).expect("the programs compile")).clone()
+    BINARIES
+        .get_or_init(|| Binaries::with_gateway(Profile::Dev).expect("the programs compile"))
+        .clone()
 }
 
 /// A namespace of the shared control plane with a random name.

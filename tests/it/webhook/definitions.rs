@@ -5,7 +5,7 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use vela_tests::deploy::{Manifests, NAMESPACE, RELEASE};
-use vela_tests::fixtures::Space;
+use vela_tests::fixtures::{Space, binaries};
 
 /// Server-side apply without effect, as `kubectl apply --server-side --dry-run=server` does it.
 async fn dry_apply(space: &Space, object: &Value) -> kube::Result<DynamicObject> {
@@ -28,7 +28,7 @@ async fn dry_apply_as(
 #[tokio::test]
 async fn every_builtin_definition_is_admitted() {
     let space = Space::with_programs("builtin").await;
-    let manifests = Manifests::render(space.cluster().programs(), &[]).unwrap();
+    let manifests = Manifests::render(&binaries(), &[]).unwrap();
     let mut refused = Vec::new();
     let mut count = 0;
     for mut object in manifests.definitions() {
@@ -72,7 +72,7 @@ async fn a_broken_definition_is_refused_and_a_broken_step_told() {
 #[tokio::test]
 async fn a_builtin_definition_is_looked_at_when_it_is_edited_by_hand() {
     let space = Space::with_programs("by-hand").await;
-    let manifests = Manifests::render(space.cluster().programs(), &[]).unwrap();
+    let manifests = Manifests::render(&binaries(), &[]).unwrap();
     let kinds = ["ComponentDefinition", "TraitDefinition", "PolicyDefinition"];
     for kind in kinds {
         let of_kind = |object: &Value| object["kind"] == kind;

@@ -34,7 +34,7 @@ impl Gateway {
     /// When the program does not become ready, or its API not available.
     pub async fn start(cluster: &Cluster, binaries: &Binaries, options: &Options) -> Result<Self> {
         let step = Step::start("starting the gateway");
-        let manifests = Manifests::render(cluster.programs(), &options.values)?;
+        let manifests = Manifests::render(binaries, &options.values)?;
         let program =
             Program::prepare(Role::Gateway, cluster, binaries, &manifests, options).await?;
         program.start(cluster)?;

@@ -16,8 +16,7 @@ use kube::discovery::pinned_kind;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{KUBERNETES, NAMESPACE, RELEASE, text};
-use crate::controlplane::Programs;
+use super::{Binaries, KUBERNETES, NAMESPACE, RELEASE, text};
 use crate::material;
 
 /// Requests at once while objects are applied.
@@ -54,20 +53,33 @@ const FOUNDATION: [&str; 12] = [
 pub const AUTHENTICATION: &str = "authentication.enabled";
 
 /// The rendered chart.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifests(Vec<Value>);
 
 impl Manifests {
+    /// Renders the chart as `helm template` does, with the controller's own engine: so a control plane needs no helm.
+    ///
+    /// # Errors
+    /// When the chart cannot be rendered or the output is not YAML.
+    pub fn render(binaries: &Binaries, values: &[String]) -> Result<Self> {
+        let mut ours = Command::new(&binaries.controller);
+        ours.arg("helm");
+        Self::template(ours, values)
+    }
+
     /// Renders the chart with helm.
     ///
     /// # Errors
-    /// When helm fails or its output is not YAML.
-    pub fn render(programs: &Programs, values: &[String]) -> Result<Self> {
+    /// As [`Manifests::render`].
+    pub fn by_helm(helm: &Path, values: &[String]) -> Result<Self> {
+        Self::template(Command::new(helm), values)
+    }
+
+    fn template(mut helm: Command, values: &[String]) -> Result<Self> {
         let chart = material::workspace().join("charts/vela-core");
         if !chart.join("Chart.yaml").is_file() {
             bail!("there is no chart in {}", chart.display());
         }
-        let mut helm = Command::new(programs.path("helm"));
         helm.args(["template", RELEASE]).arg(&chart).args(["--namespace", NAMESPACE]);
         helm.args(["--include-crds", "--no-hooks", "--set", "multicluster.enabled=false"]);
         helm.args(["--kube-version", KUBERNETES]);
@@ -77,21 +89,21 @@ impl Manifests {
         if !values.iter().any(|value| value.starts_with(AUTHENTICATION)) {
             helm.args(["--set", &format!("{AUTHENTICATION}=true")]);
         }
-        let output = helm.stdin(Stdio::null()).output().context("cannot run helm")?;
+        let output = helm.stdin(Stdio::null()).output().context("cannot render the chart")?;
         if !output.status.success() {
-            bail!("helm: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+            bail!("helm template: {}", String::from_utf8_lossy(&output.stderr).trim_end());
         }
-        let yaml = String::from_utf8(output.stdout).context("helm's output is not UTF-8")?;
+        let yaml = String::from_utf8(output.stdout).context("the rendered chart is not UTF-8")?;
         Self::parse(&yaml)
     }
 
-    /// Reads what helm printed.
+    /// Reads what `helm template` printed.
     ///
     /// # Errors
     /// When it is not YAML.
     pub fn parse(yaml: &str) -> Result<Self> {
         let documents: Vec<Value> =
-            serde_saphyr::from_multiple(yaml).context("helm's output is not YAML")?;
+            serde_saphyr::from_multiple(yaml).context("the rendered chart is not YAML")?;
         Ok(Self(documents.into_iter().filter(Value::is_object).collect()))
     }
 

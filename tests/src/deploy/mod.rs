@@ -78,7 +78,7 @@ impl Deployed {
     pub async fn start(cluster: &Cluster, binaries: &Binaries, options: &Options) -> Result<Self> {
         let step = Step::start("installing the chart's objects");
         let client = cluster.client().await?;
-        let manifests = Manifests::render(cluster.programs(), &options.values)?;
+        let manifests = Manifests::render(binaries, &options.values)?;
         apply_all(&client, manifests.foundation()).await?;
         apply(&client, &stamp_key()).await?;
         step.done();

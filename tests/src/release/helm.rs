@@ -20,14 +20,16 @@ pub struct Helm {
 
 impl Helm {
     /// Helm without a cluster, for `lint` and `template`; `home` holds its caches.
-    #[must_use]
-    pub fn new(programs: &Programs, home: &Path) -> Self {
-        Self {
-            program: programs.path("helm"),
+    ///
+    /// # Errors
+    /// When it has to be built and cannot.
+    pub fn new(home: &Path) -> Result<Self> {
+        Ok(Self {
+            program: Programs::helm()?,
             home: home.to_path_buf(),
             kubeconfig: None,
             post_renderer: None,
-        }
+        })
     }
 
     /// With a cluster.

@@ -94,9 +94,8 @@ impl Release {
             .build()?;
         let service = Service::start(runtime.handle())?;
         let renderer = post_renderer(cluster.dir(), service.port())?;
-        let helm = Helm::new(cluster.programs(), &cluster.dir().join("helm"))
-            .on(cluster.kubeconfig())
-            .through(renderer);
+        let helm =
+            Helm::new(&cluster.dir().join("helm"))?.on(cluster.kubeconfig()).through(renderer);
         let kubelet = Arc::new(Mutex::new(Kubelet {
             mount: Mount::new(&cluster.dir().join("mounted"))?,
             wanted: BTreeMap::new(),

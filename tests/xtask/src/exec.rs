@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     let profile = if args.dev { Profile::Dev } else { Profile::Release };
-    let binaries = Binaries::build(profile)?;
+    let binaries = binaries(profile, args.members)?;
     let started = cluster("exec", args.kubeconfig.as_deref(), args.pace.pace());
     let cluster = Arc::new(runtime.block_on(started)?);
     let options = options(args);
@@ -140,6 +140,11 @@ pub(crate) async fn members(hub: &Cluster, count: usize, kind: Kind) -> Result<V
 }
 
 /// The gateway, through which clients reach members; without members there is none.
+/// The programs; the gateway only where clusters join.
+pub(crate) fn binaries(profile: Profile, members: usize) -> Result<Binaries> {
+    if members == 0 { Binaries::build(profile) } else { Binaries::with_gateway(profile) }
+}
+
 pub(crate) async fn gateway(
     hub: &Cluster,
     binaries: &Binaries,

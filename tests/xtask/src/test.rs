@@ -144,7 +144,8 @@ pub(crate) fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
 /// first, where its progress can be seen.
 fn tests() -> Result<Outcome> {
     Programs::ready()?;
-    Binaries::build(Profile::Dev)?;
+    Programs::helm()?;
+    Binaries::with_gateway(Profile::Dev)?;
     cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
 }
 

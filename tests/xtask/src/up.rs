@@ -16,7 +16,7 @@ use vela_tests::deploy::{Binaries, Deployed, Options, Profile, Program, apply};
 use vela_tests::fixtures::reaching_loopback;
 use vela_tests::material;
 
-use crate::exec::{Kind, gateway, members, with_members};
+use crate::exec::{Kind, binaries, gateway, members, with_members};
 use crate::tree::Tree;
 
 #[derive(clap::Args)]
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     let profile = if args.release { Profile::Release } else { Profile::Dev };
-    let binaries = programs(profile, args.kubeconfig.is_none())?;
+    let binaries = programs(args, profile)?;
     let cluster = runtime.block_on(crate::exec::cluster(
         "up",
         args.kubeconfig.as_deref(),
@@ -111,10 +111,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Builds vela-rs and, if a cluster is to be started, the programs of one, side by side: each keeps only one core busy for much of
 /// the time.
-fn programs(profile: Profile, with_cluster: bool) -> Result<Binaries> {
+fn programs(args: &Args, profile: Profile) -> Result<Binaries> {
     std::thread::scope(|scope| {
-        let cluster = with_cluster.then(|| scope.spawn(Programs::ready));
-        let binaries = Binaries::build(profile)?;
+        let cluster = args.kubeconfig.is_none().then(|| scope.spawn(Programs::ready));
+        let binaries = binaries(profile, args.clusters)?;
         if let Some(cluster) = cluster {
             cluster.join().map_err(|_| anyhow!("the build of the control plane panicked"))??;
         }

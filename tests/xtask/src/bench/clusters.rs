@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.members < 2 || args.n == 0 || args.edits == 0 {
         bail!("at least two members, one Application in each and one edit are needed");
     }
-    let binaries = Binaries::build(if args.dev { Profile::Dev } else { Profile::Release })?;
+    let binaries = Binaries::with_gateway(if args.dev { Profile::Dev } else { Profile::Release })?;
     tokio::runtime::Runtime::new()?.block_on(async {
         let hub = Cluster::start_lean("bench-hub").await?;
         let options = crate::exec::with_members(Options::default());

@@ -110,7 +110,7 @@ async fn scenario(cluster: &Cluster, dir: &Path, binaries: &Binaries) -> Result<
         } },
     });
     apply(&client, &namespace).await?;
-    let helm = Helm::new(cluster.programs(), &cluster.dir().join("helm")).on(cluster.kubeconfig());
+    let helm = Helm::new(&cluster.dir().join("helm"))?.on(cluster.kubeconfig());
     if let Err(error) = put(&helm, "install", &[]).await {
         return Err(error).context(state(&client).await);
     }

@@ -5,7 +5,6 @@ use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use vela_tests::controlplane::Programs;
 use vela_tests::deploy::{AUTHENTICATION, RELEASE};
 use vela_tests::material;
 use vela_tests::progress::Step;
@@ -513,9 +512,8 @@ const NEW: [&str; 7] = [
 
 /// Lints the chart and renders it in all variants.
 pub(crate) fn check() -> Result<()> {
-    let programs = Programs::only(&["helm"])?;
     let home = material::target().join("helm");
-    let helm = Helm::new(&programs, &home);
+    let helm = Helm::new(&home)?;
     let step = Step::start("helm lint");
     helm.run(&["lint", "--quiet", &chart().to_string_lossy()])?;
     step.done();
