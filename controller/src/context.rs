@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use parking_lot::Mutex;
-use vela_api::{Application, ResourceTracker};
+use vela_api::{Application, ResourceTracker, WorkflowRun};
 use vela_render::ClusterVersion;
 use vela_serve::gates::Gates;
 
@@ -170,6 +170,15 @@ impl DefinitionQueues {
     }
 }
 
+/// WorkflowRuns, where they are handled.
+#[derive(Debug, Default)]
+pub struct Runs {
+    /// All of them.
+    pub store: Arc<Store<WorkflowRun>>,
+    /// Work of their controller.
+    pub queue: Arc<Queue>,
+}
+
 /// Shared by the reconciles of all controllers.
 #[derive(Debug)]
 pub struct Context {
@@ -209,6 +218,8 @@ pub struct Context {
     pub queue: Arc<Queue>,
     /// The member clusters.
     pub clusters: Clusters,
+    /// WorkflowRuns.
+    pub runs: Runs,
     /// Work of the definition controllers.
     pub definition_queues: DefinitionQueues,
     /// Which Applications name a version of a definition.
@@ -274,6 +285,7 @@ impl Context {
             settings: parts.settings,
             queue: parts.queue,
             clusters: parts.clusters,
+            runs: Runs::default(),
             definition_queues: DefinitionQueues::default(),
             users: crate::definition::users::Users::default(),
             definition_changes: tokio::sync::Notify::new(),

@@ -34,6 +34,7 @@ mod start;
 pub mod traces;
 pub mod ui;
 mod watches;
+pub mod workflow_run;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

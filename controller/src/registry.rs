@@ -11,7 +11,8 @@ pub(crate) struct Controller {
     pub alias: &'static str,
     /// Runs without being asked for.
     pub default: bool,
-    /// Sends requests: the others only read memory.
+    /// Sends requests under an account of its own: the others only read memory, or do for one object what Applications do, over their
+    /// connection.
     pub requests: bool,
     /// The feature gate without which it does not run, whoever asks for it.
     pub gate: Option<fn(&Gates) -> bool>,
@@ -27,6 +28,8 @@ pub(crate) const TRAIT: &str = "traitdefinition";
 pub(crate) const POLICY: &str = "policydefinition";
 /// WorkflowStepDefinitions.
 pub(crate) const WORKFLOW_STEP: &str = "workflowstepdefinition";
+/// WorkflowRuns.
+pub(crate) const WORKFLOW_RUN: &str = "workflowrun";
 /// Gauges of phases.
 pub(crate) const MONITOR: &str = "monitor";
 
@@ -34,13 +37,20 @@ pub(crate) const MONITOR: &str = "monitor";
 pub(crate) const CERTIFICATES: &str = "certificates";
 
 /// All of them, in the order they start.
-pub(crate) const ALL: [Controller; 7] = [
+pub(crate) const ALL: [Controller; 8] = [
     Controller { name: CERTIFICATES, alias: "certs", default: true, requests: true, gate: None },
     Controller { name: COMPONENT, alias: "component", default: true, requests: true, gate: None },
     Controller { name: TRAIT, alias: "trait", default: true, requests: true, gate: None },
     Controller { name: POLICY, alias: "policy", default: true, requests: true, gate: None },
     Controller { name: WORKFLOW_STEP, alias: "step", default: true, requests: true, gate: None },
     Controller { name: APPLICATION, alias: "app", default: true, requests: true, gate: None },
+    Controller {
+        name: WORKFLOW_RUN,
+        alias: "run",
+        default: true,
+        requests: false,
+        gate: Some(|gates| gates.enable_workflow_run),
+    },
     Controller { name: MONITOR, alias: "metrics", default: true, requests: false, gate: None },
 ];
 
@@ -161,10 +171,12 @@ mod tests {
 
     #[test]
     fn stars_names_and_minus() {
-        assert_eq!(parse("*").unwrap().len(), ALL.len());
+        // All that no gate disables.
+        let ungated = ALL.iter().filter(|controller| controller.gate.is_none()).count();
+        assert_eq!(parse("*").unwrap().len(), ungated);
         assert_eq!(parse("app").unwrap(), ["application"]);
         let without = parse("*,-trait").unwrap();
-        assert!(!without.contains(&"traitdefinition") && without.len() == ALL.len() - 1);
+        assert!(!without.contains(&"traitdefinition") && without.len() == ungated - 1);
         assert!(parse("foo").unwrap_err().contains("there is no controller \"foo\""));
     }
 
@@ -175,7 +187,7 @@ mod tests {
             selection.requesting().map(account).collect::<Vec<_>>()
         };
         let all = requesting("*");
-        assert_eq!(all.len(), ALL.len() - 1);
+        assert_eq!(all.len(), ALL.len() - 2);
         assert!(!all.contains(&account(MONITOR)));
         assert_eq!(requesting("monitor"), Vec::<String>::new());
         assert_eq!(requesting("step"), ["vela-workflowstepdefinition-controller"]);

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vela_api::{
     Application, ApplicationRevision, ComponentDefinition, DefinitionRevision, ObjectMeta, Policy,
-    PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowStepDefinition,
-    WorkloadDefinition, names,
+    PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowRun,
+    WorkflowStepDefinition, WorkloadDefinition, names,
 };
 use vela_cluster::watch::{Change, feed};
 use vela_cluster::{Key, Packed, Store, Stored};
@@ -95,6 +95,19 @@ pub(crate) fn start(
             queue.add(change.key, class);
         }
     });
+    if context.settings.gates.enable_workflow_run {
+        let queue = Arc::clone(&context.runs.queue);
+        // Every change that is not our own is somebody's wish: clients suspend and resume by the status.
+        watch_kind!(tasks, end, client, context.runs.store, WorkflowRun, move |change: Change<
+            WorkflowRun,
+        >| {
+            // After a start most of them have ended.
+            let has_ended = change.new.as_ref().is_some_and(|run| run.status.finished);
+            if change.old.is_some() || !has_ended {
+                queue.add(change.key, Class::Edit);
+            }
+        });
+    }
     let contents = Arc::clone(&context.revision_contents);
     let keep = move |revision| Revision::of(revision, &contents);
     watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, keep, {
@@ -250,6 +263,9 @@ pub(crate) async fn synced(context: &Context) {
         definitions.external_policies.synced(),
         definitions.workflows.synced(),
     );
+    if context.settings.gates.enable_workflow_run {
+        context.runs.store.synced().await;
+    }
 }
 
 #[cfg(test)]

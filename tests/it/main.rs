@@ -59,4 +59,5 @@ mod versions;
 mod views;
 mod webhook;
 mod workflow;
+mod workflow_run;
 mod writers;

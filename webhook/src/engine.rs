@@ -13,6 +13,7 @@ use crate::messages;
 use crate::review::{self, Envelope, Request};
 use crate::snapshot::Snapshot;
 use crate::stamped_kind::StampedKind;
+use crate::workflow_run;
 use crate::world::{Fact, Facts, Need, World};
 use vela_api::DefinitionKind;
 
@@ -31,7 +32,7 @@ const PROGRAMS: NonZeroUsize = match NonZeroUsize::new(500) {
 const PROGRAM_BYTES: usize = 16 << 20;
 
 /// The rules behind each path. Paths are those of upstream's server, and those of what it does not ask about.
-const PATHS: [(&str, &dyn Admit); 14] = [
+const PATHS: [(&str, &dyn Admit); 16] = [
     ("/mutating-core-oam-dev-v1beta1-applications", &application::Mutate),
     ("/validating-core-oam-dev-v1beta1-applications", &application::Validate),
     ("/mutating-core-oam-dev-v1beta1-componentdefinitions", &StampedKind::Component),
@@ -42,6 +43,8 @@ const PATHS: [(&str, &dyn Admit); 14] = [
     ("/mutating-core-oam-dev-v1beta1-applicationrevisions", &StampedKind::Revision),
     ("/mutating-core-oam-dev-v1alpha1-workflows", &StampedKind::Workflow),
     ("/mutating-core-oam-dev-v1alpha1-policies", &StampedKind::ExternalPolicy),
+    ("/mutating-core-oam-dev-v1alpha1-workflowruns", &StampedKind::Run),
+    ("/validating-core-oam-dev-v1alpha1-workflowruns", &workflow_run::Validate),
     (
         "/validating-core-oam-dev-v1beta1-componentdefinitions",
         &definition::Validate(DefinitionKind::Component),

@@ -25,6 +25,7 @@ mod snapshot;
 mod stamp;
 mod stamp_key;
 mod stamped_kind;
+mod workflow_run;
 mod world;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 
-use vela_api::DefinitionKind;
+use vela_api::{DefinitionKind, names};
 
 /// A definition as rules need it.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub struct Definition {
     pub immutable: Vec<String>,
     /// What a step's template asks for that nobody here answers, as text.
     pub missing: Vec<String>,
+    /// Of a step that only an Application can have.
+    pub needs_application: bool,
     /// The schema of the parameters, made when it is first asked for.
     schema: OnceLock<Option<Value>>,
 }
@@ -49,6 +51,7 @@ impl Definition {
             object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let name = object.pointer("/metadata/name")?.as_str()?;
+        let label = |key: &str| object.pointer("/metadata/labels")?.get(key)?.as_str();
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let mut render = vela_render::Definition::from_spec(kind, name, spec);
         render.annotations = object
@@ -84,16 +87,15 @@ impl Definition {
                 .flatten()
                 .filter_map(|value| value.as_str().map(str::to_owned))
                 .collect(),
-            deprecated: object
-                .pointer("/metadata/labels")
-                .and_then(|labels| labels.get(vela_api::names::label::DEFINITION_DEPRECATED))
-                .and_then(Value::as_str)
+            deprecated: label(names::label::DEFINITION_DEPRECATED)
                 .filter(|value| *value != "false")
                 .map(str::to_owned),
             is_cue,
             scope: text("/spec/scope"),
             immutable,
             missing,
+            needs_application: label(names::label::DEFINITION_SCOPE)
+                == Some(names::APPLICATION_SCOPE),
             schema: OnceLock::new(),
         })
     }

@@ -1,7 +1,8 @@
-//! Stamps of the objects other than Applications that decide what it deploys: definitions, Workflows, Policies and revisions.
+//! Stamps of the objects other than Applications that decide what it deploys: definitions, Workflows, Policies and revisions; and of
+//! WorkflowRuns, which act by themselves.
 //!
 //! Whoever writes one is its author, in the same form as the author of an Application. What is in the system namespace is the
-//! administrators' and needs no stamp; what the controller writes it stamps itself.
+//! administrators' and needs no stamp, a WorkflowRun aside; what the controller writes it stamps itself.
 
 use json_patch::{Patch, PatchOperation};
 use serde::de::DeserializeOwned;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 use vela_api::names::annotation;
 use vela_api::{
     ApplicationRevision, ComponentDefinition, Policy, PolicyDefinition, TraitDefinition, Workflow,
-    WorkflowStepDefinition, WorkloadDefinition,
+    WorkflowRun, WorkflowStepDefinition, WorkloadDefinition,
 };
 use vela_seal::{Content, Stamp, Subject};
 
@@ -22,6 +23,7 @@ use crate::field::Problem;
 use crate::messages;
 use crate::review::Request;
 use crate::stamp;
+use crate::workflow_run;
 use crate::world::World;
 
 /// A kind whose objects are stamped.
@@ -35,6 +37,7 @@ pub(crate) enum StampedKind {
     Workflow,
     ExternalPolicy,
     Revision,
+    Run,
 }
 
 impl StampedKind {
@@ -48,6 +51,7 @@ impl StampedKind {
             Self::Workflow => Workflow::KIND,
             Self::ExternalPolicy => Policy::KIND,
             Self::Revision => ApplicationRevision::KIND,
+            Self::Run => WorkflowRun::KIND,
         }
     }
 
@@ -67,6 +71,7 @@ impl StampedKind {
             Self::Workflow => of::<Workflow>(object),
             Self::ExternalPolicy => of::<Policy>(object),
             Self::Revision => of::<ApplicationRevision>(object),
+            Self::Run => of::<WorkflowRun>(object),
         }
     }
 }
@@ -79,6 +84,7 @@ impl Admit for StampedKind {
         };
         let mut decision = match self {
             Self::Component => definition::Mutate.admit(request, world),
+            Self::Run => workflow_run::Mutate.admit(request, world),
             _ => Decision::allowed(),
         };
         if !decision.allowed {
@@ -89,7 +95,7 @@ impl Admit for StampedKind {
         if let Err(error) = json_patch::patch(&mut object, &operations) {
             return Decision::errored(400, error.to_string());
         }
-        let mut warnings = Vec::new();
+        let mut warnings = std::mem::take(&mut decision.warnings);
         match stamped(*self, &object, request, world, &mut warnings) {
             Ok(stamp) => operations.extend(stamp),
             Err(Refusal::Unreadable(error)) => {
@@ -127,7 +133,7 @@ fn stamped(
     let settings = world.settings;
     let user = &request.user_info;
     if !settings.gates.authenticate_application
-        || request.namespace == settings.system_namespace
+        || (request.namespace == settings.system_namespace && kind != StampedKind::Run)
         || settings.exempt_users.contains(&user.username)
     {
         return Ok(Vec::new());

@@ -496,6 +496,7 @@ patch must agree. */}}
 - "--feature-gates=ValidateResourcesExist={{ dig "validateResourcesExist" false .Values.featureGates }}"
 - "--feature-gates=EnableApplicationScopedPolicies={{ dig "enableApplicationScopedPolicies" false .Values.featureGates }}"
 - "--feature-gates=EnableGlobalPolicies={{ dig "enableGlobalPolicies" false .Values.featureGates }}"
+- "--feature-gates=EnableWorkflowRun={{ dig "enableWorkflowRun" false .Values.featureGates }}"
 {{- if (.Values.multicluster | default dict).enabled }}
 - "--enable-cluster-gateway"
 {{- end }}

@@ -101,6 +101,20 @@ pub(super) async fn of(
     Ok(actors)
 }
 
+/// Everybody who decides what the steps of a WorkflowRun do: its author, and who wrote the definitions and the Workflow that it uses.
+///
+/// # Errors
+/// The API server does not say who is an administrator.
+pub(crate) async fn of_run(
+    session: &Session<'_>,
+    used: &Used,
+    workflow: Option<&Workflow>,
+) -> Result<Actors, ApiError> {
+    let policies = BTreeMap::new();
+    let work = Work { used, policies: &policies, workflow, transformed: None, revision: None };
+    of(session, &session.actors.author, None, &work).await
+}
+
 /// What is used and is not the administrators'.
 fn foreign(ctx: &AppContext, namespace: &str, work: &Work<'_>) -> Vec<Written> {
     let mut out = Vec::new();

@@ -56,6 +56,8 @@ pub struct AppContext {
     pub traces: Traces,
     /// Plans runs; without it nobody does.
     pub planner: Option<Planner>,
+    /// The context of WorkflowRuns, where they are handled.
+    pub workflow_runs: Option<Arc<AppContext>>,
     /// Runs happen in a plan only.
     pub(crate) rehearsal: Option<Rehearsal>,
     /// Which Applications are set aside.
@@ -90,11 +92,19 @@ impl AppContext {
             calls: Calls::new(Arc::clone(&shared.queue)),
             traces: Traces::default(),
             planner: None,
+            workflow_runs: None,
             rehearsal: None,
             in_flight: Arc::default(),
             memories: Mutex::default(),
             shared,
         }
+    }
+
+    /// The context of WorkflowRuns: memories and calls are of their own, since a WorkflowRun may have the name of an Application.
+    #[must_use]
+    pub fn of_runs(shared: Arc<Context>, rules: Rules) -> Self {
+        let calls = Calls::new(Arc::clone(&shared.runs.queue));
+        Self { calls, ..Self::new(shared, rules) }
     }
 
     /// What is remembered of an Application.
@@ -113,8 +123,13 @@ impl AppContext {
 
     /// The Application is gone.
     pub fn forget(&self, key: &Key) {
-        self.memories.lock().remove(key);
+        self.forget_workflow(key);
         self.clusters.forget(key);
+    }
+
+    /// What has a workflow here is gone.
+    pub fn forget_workflow(&self, key: &Key) {
+        self.memories.lock().remove(key);
         self.calls.keep(key, |_| false);
     }
 }

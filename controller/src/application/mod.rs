@@ -8,7 +8,7 @@
 //! finalizer and failed reconciles are in `lifecycle`.
 
 pub mod actors;
-mod authors;
+pub(crate) mod authors;
 pub mod component;
 pub mod context;
 pub mod converge;
@@ -50,6 +50,7 @@ use lifecycle::failure::{Failed, fail};
 use lifecycle::{conflict, finalizer, legacy, planned};
 use reconcile::Reconcile;
 use session::Session;
+use workflow::owner::OwnerKind;
 
 /// Reconciles an Application.
 ///
@@ -191,6 +192,7 @@ fn session<'c>(
     let latest = app.status.latest_revision.as_ref().map(|r| r.name.clone()).unwrap_or_default();
     let session = Session {
         ctx,
+        owner_kind: OwnerKind::Application,
         about: facts::about(app),
         owner,
         stamp: None,

@@ -212,6 +212,8 @@ async fn advance(
         policies,
         cluster_version: &ctx.settings.cluster_version,
         clusters: ctx.clusters.is_on().then(|| Arc::clone(&session.clusters)),
+        context: workflow::run::context(common, &ctx.settings.cluster_version),
+        debugged: workflow::is_debugged(subject),
     };
     let known = status.workflow.as_ref();
     let phase = known.map(|known| convert::from_api(known).phase).unwrap_or_default();
@@ -246,7 +248,7 @@ async fn execute(
     let kept = ctx.memory(&key).lock().context.take();
     // Jobs that ended in this run are not created again, those of an earlier run are.
     session.run_began = known.start_time.as_ref().map(|time| time.0);
-    let mut store = Store::open(ctx, app, kept, &known)
+    let mut store = Store::open(ctx, app.into(), kept, &known)
         .await
         .map_err(|error| Stop::Named(Some(Failed::executing(error.to_string()))))?;
     let time = ctx.metrics.stage("execute-workflow");

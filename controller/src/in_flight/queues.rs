@@ -22,6 +22,7 @@ impl Queues {
         let DefinitionQueues { components, traits, policies, steps } = &context.definition_queues;
         let all = [
             (registry::APPLICATION, &context.queue),
+            (registry::WORKFLOW_RUN, &context.runs.queue),
             (ComponentDefinition::CONTROLLER, components),
             (TraitDefinition::CONTROLLER, traits),
             (PolicyDefinition::CONTROLLER, policies),

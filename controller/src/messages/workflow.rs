@@ -8,6 +8,12 @@ pub(crate) fn unknown_step_kind(kind: &str) -> String {
     format!("no such step type {kind:?}: there is no WorkflowStepDefinition of this name")
 }
 
+/// A call of a WorkflowRun's step that only an Application can make.
+#[must_use]
+pub(crate) fn call_needs_application(call: &str) -> String {
+    format!("{call} needs an Application, and the step belongs to a WorkflowRun")
+}
+
 /// A definition without a template.
 #[must_use]
 pub(crate) fn step_without_template(kind: &str) -> String {
@@ -233,4 +239,40 @@ pub(crate) fn context_not_ours(name: &str, keys: &[String]) -> String {
         "entries of ConfigMap {name} were not written by the controller and are ignored: {}{more}",
         listed.join(", ")
     )
+}
+
+/// A WorkflowRun that has neither steps nor the name of a Workflow.
+pub(crate) const RUN_WITHOUT_WORKFLOW: &str =
+    "failed to generate workflow instance: spec has neither workflowSpec nor workflowRef";
+/// A WorkflowRun that has ended; the reference's sentences.
+pub(crate) const RUN_SUCCEEDED: &str = "WorkflowRun finished successfully";
+/// The same.
+pub(crate) const RUN_FAILED: &str = "WorkflowRun finished with failure";
+/// The same.
+pub(crate) const RUN_TERMINATED: &str = "WorkflowRun finished with termination";
+
+/// A WorkflowRun of which no steps were made.
+#[must_use]
+pub(crate) fn run_not_generated(why: &str) -> String {
+    format!("fail to generate workflow runners: {why}")
+}
+
+/// A WorkflowRun whose steps were not carried out.
+#[must_use]
+pub(crate) fn run_not_executed(why: &str) -> String {
+    format!("fail to execute: {why}")
+}
+
+/// A WorkflowRun whose author nobody knows.
+#[must_use]
+pub(crate) fn run_not_stamped(namespace: &str, name: &str) -> String {
+    format!(
+        "the author of WorkflowRun {namespace}/{name} is not known, so nothing is run: delete it and create it again through the webhook"
+    )
+}
+
+/// Something that is wrong with a step.
+#[must_use]
+pub(crate) fn of_step(step: &str, text: &str) -> String {
+    format!("step {step}: {text}")
 }

@@ -4,7 +4,7 @@
 use vela_api::names;
 use vela_cluster::Key;
 use vela_workflow::generate::BUILTIN_APPLY_COMPONENT;
-use vela_workflow::{Phase, Reason};
+use vela_workflow::{Phase, Reason, WorkflowPhase};
 
 use crate::definitions::Definitions;
 
@@ -17,6 +17,15 @@ pub(crate) fn phase(word: &str) -> &'static str {
         return "-";
     }
     names::phase::ALL.into_iter().find(|phase| *phase == word).unwrap_or(OTHER)
+}
+
+/// The phase of a WorkflowRun; `-` before it has one.
+pub(crate) fn run_phase(word: &str) -> &'static str {
+    match WorkflowPhase::parse(word).as_str() {
+        _ if word.is_empty() => "-",
+        known if known == word => known,
+        _ => OTHER,
+    }
 }
 
 /// Phase and reason of a workflow step.
@@ -47,6 +56,8 @@ mod tests {
             [phase("running"), phase(""), phase("x1"), phase("-")],
             ["running", "-", OTHER, OTHER]
         );
+        let runs = ["executing", "", "x", "initializing"].map(run_phase);
+        assert_eq!(runs, ["executing", "-", OTHER, "initializing"]);
         let steps =
             [("succeeded", ""), ("failed", "Timeout"), ("x", ""), ("", ""), ("pending", "y")];
         let labels = steps.map(|(phase, reason)| step_phase(phase, reason));

@@ -61,6 +61,10 @@ pub struct Metrics {
     pub step_times: HistogramVec,
     /// `workflowrun_initialized_num`
     pub runs: IntCounter,
+    /// `workflowrun_reconcile_time_seconds{begin_phase,end_phase}`
+    pub run_reconcile_time: HistogramVec,
+    /// `workflowrun_finished_time_seconds{phase}`
+    pub finished_runs: HistogramVec,
     /// `controller_runtime_*`
     pub attempts: AttemptMetrics,
     /// `workqueue_*`
@@ -173,6 +177,16 @@ impl Metrics {
             )?,
             runs: registry
                 .int_counter("workflowrun_initialized_num", "Workflow runs that started.")?,
+            run_reconcile_time: times(
+                "workflowrun_reconcile_time_seconds",
+                "Time of a reconcile of a WorkflowRun.",
+                &["begin_phase", "end_phase"],
+            )?,
+            finished_runs: times(
+                "workflowrun_finished_time_seconds",
+                "Time of a WorkflowRun from start to end.",
+                &["phase"],
+            )?,
             attempts: AttemptMetrics::new(registry)?,
             queues: QueueMetrics::new(registry)?,
             set_aside: registry.int_gauge(

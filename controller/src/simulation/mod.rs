@@ -52,6 +52,7 @@ mod stale_fields;
 mod status_debounce;
 mod step_access;
 mod unfinished;
+mod workflow_runs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -15,13 +15,14 @@ use vela_api::Application;
 use vela_cluster::Store;
 
 /// Group version, plural, kind, namespaced.
-const KINDS: [(&str, &str, &str, bool); 14] = [
+const KINDS: [(&str, &str, &str, bool); 15] = [
     ("v1", "secrets", "Secret", true),
     ("v1", "configmaps", "ConfigMap", true),
     ("v1", "namespaces", "Namespace", false),
     ("batch/v1", "jobs", "Job", true),
     ("v1", "events", "Event", true),
     ("core.oam.dev/v1beta1", "applications", "Application", true),
+    ("core.oam.dev/v1alpha1", "workflowruns", "WorkflowRun", true),
     ("core.oam.dev/v1beta1", "applicationrevisions", "ApplicationRevision", true),
     ("core.oam.dev/v1beta1", "resourcetrackers", "ResourceTracker", false),
     ("core.oam.dev/v1beta1", "componentdefinitions", "ComponentDefinition", true),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -67,7 +68,9 @@ impl Running {
         let begin = Instant::now();
         let context = &self.context;
         // The workers still note how calls ended that must not be repeated.
-        if timeout(limits.calls, context.calls.close()).await.is_err() {
+        let of_runs = OptionFuture::from(context.workflow_runs.as_ref().map(|it| it.calls.close()));
+        let calls = async { tokio::join!(context.calls.close(), of_runs) };
+        if timeout(limits.calls, calls).await.is_err() {
             warn!("some calls of steps did not end in time");
         }
         if timeout_at(begin + limits.all, hand_over).await.is_err() {
@@ -75,6 +78,7 @@ impl Running {
         }
         self.ending.cancel();
         context.queue.close();
+        context.runs.queue.close();
         context.definition_queues.close();
         let workers = &mut self.workers;
         let drained = async { while workers.join_next().await.is_some() {} };

@@ -36,7 +36,8 @@ pub(super) async fn share(
     context.queue.serve(Arc::new(move |key| ours.is_ours(key)));
     // What others work on waits in no queue here.
     let queues = &context.definition_queues;
-    for queue in [&queues.components, &queues.traits, &queues.policies, &queues.steps] {
+    let runs = &context.runs.queue;
+    for queue in [&queues.components, &queues.traits, &queues.policies, &queues.steps, runs] {
         let fleet = Arc::clone(&fleet);
         queue.serve(Arc::new(move |_| fleet.is_leading()));
     }

@@ -10,6 +10,7 @@ mod leader;
 mod lease_handles;
 mod member;
 mod pod;
+mod runs;
 mod settings;
 mod workers;
 
@@ -97,7 +98,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let client = connect(&options).await?;
     let Some(version) = wait_for_api_server(&client, &stop).await else { return Ok(()) };
     let discovery = Discovery::new(client.clone());
-    if !wait_for_kinds(&discovery, &KINDS, &stop).await {
+    let run_kind = [(vela_api::V1ALPHA1, vela_api::WorkflowRun::KIND)];
+    let runs = run_kind.iter().filter(|_| config.gates.enable_workflow_run);
+    let kinds: Vec<_> = KINDS.iter().chain(runs).copied().collect();
+    if !wait_for_kinds(&discovery, &kinds, &stop).await {
         return Ok(());
     }
     connected.pass();
@@ -181,7 +185,11 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         clusters,
     }));
     let planner = paused::planner(&context, &config.charts);
+    let runs = config.controllers.has(registry::WORKFLOW_RUN);
+    let runs =
+        runs.then(|| Arc::new(AppContext::of_runs(Arc::clone(&context), config.charts.clone())));
     let mut context = AppContext::new(context, config.charts.clone());
+    context.workflow_runs = runs;
     context.planner = Some(planner);
     context.traces = traces(&tasks, &end)?;
     let context = Arc::new(context);

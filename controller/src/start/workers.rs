@@ -25,6 +25,7 @@ use crate::{editor, guard, liveness, registry};
 use super::applications;
 use super::duty::Duty;
 use super::pod::own_namespace;
+use super::runs;
 
 /// When controllers start: one after the other, at distances of one to two intervals.
 struct Starts {
@@ -112,6 +113,17 @@ pub(super) fn start(
         for worker_kind in worker_kinds {
             let (context, fleet) = (Arc::clone(context), fleet.cloned());
             let work = applications::work(context, fleet, worker_kind, meter.clone());
+            workers.spawn(turn.clone().then(work));
+        }
+    }
+    if let Some(runs) = &context.workflow_runs {
+        let worker_kinds =
+            std::iter::repeat_n(WorkerKind::All, config.workers).chain([WorkerKind::Edits]);
+        let of_runs = applications::workers(config);
+        let meter = measure(registry::WORKFLOW_RUN, &context.runs.queue, of_runs);
+        let turn = starts.next(ending);
+        for worker_kind in worker_kinds {
+            let work = runs::work(Arc::clone(runs), worker_kind, meter.clone(), duty.clone());
             workers.spawn(turn.clone().then(work));
         }
     }

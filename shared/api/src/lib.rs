@@ -44,6 +44,7 @@ pub mod revision;
 pub mod status;
 mod subdomain;
 pub mod workflow;
+pub mod workflow_run;
 
 pub use application::{
     AppPolicy, Application, ApplicationComponent, ApplicationSpec, ApplicationTrait,
@@ -68,6 +69,7 @@ pub use revision::{ApplicationRevision, DefinitionRevision};
 pub use status::AppStatus;
 pub use subdomain::is_subdomain;
 pub use workflow::{Workflow, WorkflowStep};
+pub use workflow_run::{WorkflowRun, WorkflowRunSpec, WorkflowRunStatus};
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 

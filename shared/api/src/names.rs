@@ -100,6 +100,12 @@ pub mod label {
     pub const DEFINITION_HIDDEN: &str = "custom.definition.oam.dev/ui-hidden";
     /// Category of the definition, informational.
     pub const DEFINITION_CATEGORY: &str = "custom.definition.oam.dev/category";
+    /// On a WorkflowStepDefinition: [`super::APPLICATION_SCOPE`] for steps that an Application alone can have.
+    pub const DEFINITION_SCOPE: &str = "custom.definition.oam.dev/scope";
+    /// Name of the WorkflowRun whose step applied the object.
+    pub const RUN_NAME: &str = "workflowrun.oam.dev/name";
+    /// Its namespace.
+    pub const RUN_NAMESPACE: &str = "workflowrun.oam.dev/namespace";
     /// Legacy component revisions.
     pub const CONTROLLER_REVISION_COMPONENT: &str = "controller.oam.dev/component";
     /// Name of the controller, on its Pods.
@@ -170,6 +176,11 @@ pub mod annotation {
     pub const KUBECTL_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     /// Version of the controller that must handle the object.
     pub const CONTROLLER_VERSION_REQUIRE: &str = "app.oam.dev/controller-version-require";
+    /// The same on a WorkflowRun.
+    pub const RUN_CONTROLLER_VERSION_REQUIRE: &str =
+        "workflowrun.oam.dev/controller-version-require";
+    /// `true` on a WorkflowRun: what its steps evaluated is kept for people to read.
+    pub const RUN_DEBUG: &str = "workflowrun.oam.dev/debug";
     /// Version that first handled the Application.
     pub const KUBEVELA_VERSION: &str = "oam.dev/kubevela-version";
     /// Pins the content under a name.
@@ -380,6 +391,8 @@ pub mod condition {
     pub const PLANNED: &str = "Planned";
     /// About what somebody was notified last, as the Application asks; absent otherwise. Not in the reference.
     pub const NOTIFIED: &str = "Notified";
+    /// A WorkflowRun succeeded.
+    pub const WORKFLOW_RUN: &str = "WorkflowRun";
     /// Those of Applications in their internal order; a restart keeps those up to `Render`.
     pub const APPLICATION_ORDER: [&str; 6] = [PARSED, REVISION, POLICY, RENDER, WORKFLOW, READY];
 }
@@ -588,6 +601,9 @@ pub mod definition_type {
     /// All of them.
     pub const ALL: [&str; 4] = [COMPONENT, TRAIT, POLICY, WORKFLOW_STEP];
 }
+
+/// The scope of definitions that are about Applications only.
+pub const APPLICATION_SCOPE: &str = "Application";
 
 /// Creators of applied resources.
 pub mod creator {

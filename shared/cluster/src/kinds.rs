@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::Namespace;
 use vela_api::{
     Application, ApplicationRevision, ComponentDefinition, DefinitionRevision, ObjectMeta, Package,
-    Policy, PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowStepDefinition,
-    WorkloadDefinition, names,
+    Policy, PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowRun,
+    WorkflowStepDefinition, WorkloadDefinition, names,
 };
 
 use crate::store::{Key, Stored};
@@ -88,5 +88,6 @@ stored! {
     DefinitionRevision: by_definition;
     Policy: by_namespace;
     Workflow: by_namespace;
+    WorkflowRun: |_| None;
     Package: |_| None;
 }

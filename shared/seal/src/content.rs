@@ -7,7 +7,8 @@ use serde_json::{Error, Value, json};
 use vela_api::names::{annotation, label};
 use vela_api::{
     ApplicationRevision, ComponentDefinition, ObjectMeta, Policy, PolicyDefinition,
-    TraitDefinition, Workflow, WorkflowStepDefinition, WorkloadDefinition, annotation_of,
+    TraitDefinition, Workflow, WorkflowRun, WorkflowStepDefinition, WorkloadDefinition,
+    annotation_of,
 };
 
 use crate::{Keys, Stamp, Subject, digest};
@@ -85,6 +86,16 @@ impl Content for Workflow {
             ..self.clone()
         };
         Ok(digest(&serde_json::to_value(bare)?))
+    }
+}
+
+impl Content for WorkflowRun {
+    const KIND: &'static str = "WorkflowRun";
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn content(&self) -> Result<[u8; 32], Error> {
+        Ok(digest(&serde_json::to_value(&self.spec)?))
     }
 }
 

@@ -105,6 +105,8 @@ gates! {
     enable_patch_status_at_once "EnablePatchStatusAtOnce" = false;
     /// Wake workflows by events of the objects they wait for.
     enable_watch_event_listener "EnableWatchEventListener" = false;
+    /// Run WorkflowRuns, workflows without an Application.
+    enable_workflow_run "EnableWorkflowRun" = false;
 }
 
 /// Why `--feature-gates` was not understood.

@@ -44,6 +44,14 @@ pub enum GenerateError {
     /// A component that is no JSON.
     #[error(transparent)]
     Component(serde_json::Error),
+    /// A step of a WorkflowRun that applies a component.
+    #[error("{}", messages::step_needs_application(.step, .kind))]
+    NeedsApplication {
+        /// Its name.
+        step: String,
+        /// Its type.
+        kind: String,
+    },
 }
 
 /// Steps of an Application and how they run. `referenced` is the object that `spec.workflow.ref`
@@ -160,7 +168,8 @@ pub fn workflow(
     referenced: Option<&WorkflowObject>,
 ) -> Result<Workflow, GenerateError> {
     let (steps, mode, sub_mode) = steps(app, referenced)?;
-    let steps = steps.iter().map(|step| model(app, step)).collect::<Result<_, _>>()?;
+    let components = Some(app.spec.components.as_slice());
+    let steps = steps.iter().map(|step| model(components, step)).collect::<Result<_, _>>()?;
     let mut workflow = Workflow { mode, sub_mode, steps };
     let annotations = app.metadata.annotations.as_ref();
     if let Some(text) = annotations.and_then(|all| all.get(annotation::PROGRESS_DEADLINE)) {
@@ -170,7 +179,21 @@ pub fn workflow(
     Ok(workflow)
 }
 
-fn model(app: &Application, step: &WorkflowStep) -> Result<Step, GenerateError> {
+/// The workflow of a WorkflowRun: steps as written, one after the other unless the mode says something else.
+///
+/// # Errors
+/// A step applies a component, which only an Application has.
+pub fn run(steps: &[WorkflowStep], mode: &WorkflowExecuteMode) -> Result<Workflow, GenerateError> {
+    let steps = steps.iter().map(|step| model(None, step)).collect::<Result<_, _>>()?;
+    let (mode, sub_mode) = modes(mode, true);
+    Ok(Workflow { mode, sub_mode, steps })
+}
+
+/// A step for the engine. `components`: those of the Application; a WorkflowRun has none.
+fn model(
+    components: Option<&[ApplicationComponent]>,
+    step: &WorkflowStep,
+) -> Result<Step, GenerateError> {
     let properties = match step.properties.as_ref().map(RawExtension::to_value) {
         Some(Value::Object(map)) => map,
         _ => Map::new(),
@@ -196,31 +219,39 @@ fn model(app: &Application, step: &WorkflowStep) -> Result<Step, GenerateError> 
         sub_steps: step
             .sub_steps
             .iter()
-            .map(|sub| model_sub(app, sub))
+            .map(|sub| model_sub(components, sub))
             .collect::<Result<_, _>>()?,
     };
-    if step.type_ == APPLY_COMPONENT {
-        apply_component(app, &mut model, &properties)?;
-    } else {
-        model.properties = properties;
+    match (components, step.type_.as_str()) {
+        (Some(components), APPLY_COMPONENT) => {
+            apply_component(components, &mut model, &properties)?;
+        }
+        (None, APPLY_COMPONENT | BUILTIN_APPLY_COMPONENT) => {
+            let (step, kind) = (step.name.clone(), step.type_.clone());
+            return Err(GenerateError::NeedsApplication { step, kind });
+        }
+        _ => model.properties = properties,
     }
     Ok(model)
 }
 
 /// Sub-steps have no sub-steps: what is written there is ignored.
-fn model_sub(app: &Application, step: &WorkflowStep) -> Result<Step, GenerateError> {
+fn model_sub(
+    components: Option<&[ApplicationComponent]>,
+    step: &WorkflowStep,
+) -> Result<Step, GenerateError> {
     let flat = WorkflowStep { sub_steps: Vec::new(), mode: String::new(), ..step.clone() };
-    model(app, &flat)
+    model(components, &flat)
 }
 
 /// Puts the component a step names into the step.
 fn apply_component(
-    app: &Application,
+    components: &[ApplicationComponent],
     step: &mut Step,
     properties: &Map<String, Value>,
 ) -> Result<(), GenerateError> {
     let name = properties.get("component").and_then(Value::as_str).unwrap_or_default();
-    let find = |name: &str| app.spec.components.iter().find(|c| c.name == name);
+    let find = |name: &str| components.iter().find(|c| c.name == name);
     let component = find(name)
         .ok_or_else(|| GenerateError::ComponentNotFound { component: name.to_owned() })?;
     if let Some(missing) = component.depends_on.iter().find(|d| find(d).is_none()) {
@@ -332,6 +363,30 @@ mod tests {
             Value::Object(step.properties.clone()),
             json!({"cluster": "", "value": {"name": "a", "type": "worker", "properties": {"image": "x"}}})
         );
+    }
+
+    #[test]
+    fn a_run_has_steps_in_order_and_no_components() {
+        let steps = |value: Value| serde_json::from_value::<Vec<WorkflowStep>>(value).unwrap();
+        let plain = steps(json!([{"name": "a", "type": "request", "properties": {"url": "x"}},
+            {"name": "g", "type": "step-group", "subSteps": [{"name": "b", "type": "suspend"}]}]));
+        let mode = WorkflowExecuteMode::default();
+        let made = run(&plain, &mode).unwrap();
+        assert_eq!(made.mode_text(), "StepByStep-DAG");
+        assert_eq!(made.steps[0].properties["url"], "x");
+        assert_eq!(made.steps[1].sub_steps[0].kind, "suspend");
+        let mode =
+            WorkflowExecuteMode { steps: "DAG".to_owned(), sub_steps: "StepByStep".to_owned() };
+        assert_eq!(run(&plain, &mode).unwrap().mode_text(), "DAG-StepByStep");
+        for kind in [APPLY_COMPONENT, BUILTIN_APPLY_COMPONENT] {
+            let deep = steps(json!([{"name": "g", "type": "step-group",
+                "subSteps": [{"name": "c", "type": kind}]}]));
+            let error = run(&deep, &mode).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("step c of type {kind} needs an Application, and this is a WorkflowRun")
+            );
+        }
     }
 
     #[test]

@@ -91,6 +91,12 @@ pub fn component_not_found(name: &str) -> String {
     format!("component {name} not found")
 }
 
+/// A step that only an Application can have.
+#[must_use]
+pub fn step_needs_application(step: &str, kind: &str) -> String {
+    format!("step {step} of type {kind} needs an Application, and this is a WorkflowRun")
+}
+
 /// A component that depends on one the Application does not have.
 #[must_use]
 pub fn dependency_not_found(missing: &str, component: &str) -> String {

@@ -22,7 +22,7 @@ fn is_without_definition(name: &str) -> bool {
 /// Every definition the Application names must be readable to who asks.
 pub(crate) fn permissions(subject: &Subject<'_>, findings: &mut Findings) {
     let app = subject.app;
-    let mut used: Vec<(DefinitionKind, &str, Field)> = Vec::new();
+    let mut used: Vec<Named<'_>> = Vec::new();
     for (i, component) in app.components.iter().enumerate() {
         let field = Field::new("spec.components").index(i);
         used.push((DefinitionKind::Component, component.type_, field.at("type")));
@@ -35,17 +35,37 @@ pub(crate) fn permissions(subject: &Subject<'_>, findings: &mut Findings) {
         used.push((DefinitionKind::Policy, policy.type_, field));
     }
     let steps: &[Step<'_>] = app.workflow.as_ref().map_or(&[], |workflow| &workflow.steps);
+    used.extend(of_steps(steps, &Field::new("spec.workflow.steps")));
+    readable(subject, used, findings);
+}
+
+/// The same of steps alone, which are at a path.
+pub(crate) fn step_permissions(
+    subject: &Subject<'_>,
+    steps: &[Step<'_>],
+    field: &Field,
+    findings: &mut Findings,
+) {
+    readable(subject, of_steps(steps, field), findings);
+}
+
+/// A definition that is named, and where.
+type Named<'a> = (DefinitionKind, &'a str, Field);
+
+fn of_steps<'a>(steps: &[Step<'a>], field: &Field) -> Vec<Named<'a>> {
+    let mut used = Vec::new();
     for (i, step) in steps.iter().enumerate() {
-        let field = Field::new("spec.workflow.steps").index(i);
+        let field = field.index(i);
         used.push((DefinitionKind::WorkflowStep, step.type_, field.at("type")));
         for (j, sub) in step.sub_steps.iter().enumerate() {
-            used.push((
-                DefinitionKind::WorkflowStep,
-                sub.type_,
-                field.at("subSteps").index(j).at("type"),
-            ));
+            let field = field.at("subSteps").index(j).at("type");
+            used.push((DefinitionKind::WorkflowStep, sub.type_, field));
         }
     }
+    used
+}
+
+fn readable(subject: &Subject<'_>, used: Vec<Named<'_>>, findings: &mut Findings) {
     let mut seen = BTreeSet::new();
     for (kind, type_, field) in used {
         // a versioned type is a definition too; upstream searches one of that literal name

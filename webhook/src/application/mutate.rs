@@ -47,12 +47,11 @@ impl Admit for Mutate {
         let mut change = Change::new(&object);
         let mut warnings = Vec::new();
         if world.settings.gates.authenticate_application
-            && let Some(name) = name_for(request, &object)
+            && let Some(named) = named(request, &object)
         {
-            let path = PointerBuf::from_tokens(["metadata", "name"]);
-            change.fields.push(PatchOperation::Add(AddOperation { path, value: name.into() }));
+            change.fields.push(named);
         }
-        step_names(&object, &mut change);
+        change.fields.extend(step_names(&object, &["spec", "workflow"]));
         // What is sealed is what will be stored.
         let stored = match change.stored() {
             Ok(stored) => stored,
@@ -317,8 +316,14 @@ fn stamped(
     Ok(Some(annotations.map(|(key, value)| (key, value.map(Value::String)))))
 }
 
-/// A stamp is for a name, which the API server would choose too late: it is chosen here, from the id of the request, which is
-/// random.
+/// A stamp is for a name, which the API server would choose too late: it is chosen here.
+pub(crate) fn named(request: &Request, object: &Value) -> Option<PatchOperation> {
+    let value = name_for(request, object)?.into();
+    let path = PointerBuf::from_tokens(["metadata", "name"]);
+    Some(PatchOperation::Add(AddOperation { path, value }))
+}
+
+/// A name from the id of the request, which is random.
 fn name_for(request: &Request, object: &Value) -> Option<String> {
     /// As the API server's own: no vowels, so that no words come out.
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -368,39 +373,41 @@ fn shard(
     }
 }
 
-/// Steps without a name are numbered.
-fn step_names(object: &Value, change: &mut Change<'_>) {
-    let steps = object.pointer("/spec/workflow/steps").and_then(Value::as_array);
+/// Steps without a name are numbered; `at`: the path of what has them.
+pub(crate) fn step_names(object: &Value, at: &[&str]) -> Vec<PatchOperation> {
+    let mut operations = Vec::new();
+    let holder = at.iter().try_fold(object, |object, key| object.get(key));
+    let steps = holder.and_then(|holder| holder.get("steps")).and_then(Value::as_array);
     for (i, step) in steps.into_iter().flatten().enumerate() {
-        let at = i.to_string();
-        name(step, &["spec", "workflow", "steps", &at, "name"], format!("step-{i}"), change);
+        let index = i.to_string();
+        let place = [at, &["steps", &index]].concat();
+        operations.extend(name(step, &place, format!("step-{i}")));
         let sub_steps = step.get("subSteps").and_then(Value::as_array);
         for (j, sub) in sub_steps.into_iter().flatten().enumerate() {
-            let sub_at = j.to_string();
-            let path = ["spec", "workflow", "steps", &at, "subSteps", &sub_at, "name"];
-            name(sub, &path, format!("step-{i}-{j}"), change);
+            let index = j.to_string();
+            let place = [place.as_slice(), &["subSteps", &index]].concat();
+            operations.extend(name(sub, &place, format!("step-{i}-{j}")));
         }
     }
+    operations
 }
 
-fn name(step: &Value, path: &[&str], name: String, change: &mut Change<'_>) {
+/// A step, or none, as an object of this path.
+fn name(step: &Value, path: &[&str], name: String) -> Option<PatchOperation> {
     if step.is_null() {
-        // an element that is null is an empty step, which has no place for a name yet
-        let Some((_, above)) = path.split_last() else { return };
-        let path = PointerBuf::from_tokens(above.iter().copied());
+        // an element that is null is an empty step, which has no field for a name yet
+        let path = PointerBuf::from_tokens(path.iter().copied());
         let value = serde_json::json!({ "name": name });
-        change.fields.push(PatchOperation::Replace(ReplaceOperation { path, value }));
-        return;
+        return Some(PatchOperation::Replace(ReplaceOperation { path, value }));
     }
-    let Some(step) = step.as_object() else { return };
-    let current = step.get("name");
+    let current = step.as_object()?.get("name");
     if current.and_then(Value::as_str).is_some_and(|name| !name.is_empty()) {
-        return;
+        return None;
     }
-    let path = PointerBuf::from_tokens(path.iter().copied());
+    let path = PointerBuf::from_tokens(path.iter().copied().chain(["name"]));
     let value = Value::String(name);
-    change.fields.push(match current {
+    Some(match current {
         None => PatchOperation::Add(AddOperation { path, value }),
         Some(_) => PatchOperation::Replace(ReplaceOperation { path, value }),
-    });
+    })
 }

@@ -105,10 +105,15 @@ pub(crate) fn content(object: &Value) -> Result<[u8; 32], serde_json::Error> {
 
 /// The path is for one kind only.
 pub(crate) fn is_kind(object: &Value, kind: &str) -> Result<(), Undecoded> {
+    is_type(object, vela_api::V1BETA1, kind)
+}
+
+/// The same of any version.
+pub(crate) fn is_type(object: &Value, api_version: &str, kind: &str) -> Result<(), Undecoded> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     // an object without either is taken for what the path is for
     let is = |key: &str, want: &str| text(key).is_empty() || text(key) == want;
-    if is("kind", kind) && is("apiVersion", vela_api::V1BETA1) {
+    if is("kind", kind) && is("apiVersion", api_version) {
         Ok(())
     } else {
         Err(Undecoded::Kind {

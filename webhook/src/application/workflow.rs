@@ -21,10 +21,16 @@ fn steps_field() -> Field {
 
 /// Names and timeouts. Upstream checks a sub-step's timeout by checking its parent's again.
 pub(crate) fn shape(subject: &Subject<'_>, findings: &mut Findings) {
-    let Some(workflow) = &subject.app.workflow else { return };
+    if let Some(workflow) = &subject.app.workflow {
+        shape_of(&workflow.steps, &steps_field(), findings);
+    }
+}
+
+/// Names and timeouts of steps.
+pub(crate) fn shape_of(steps: &[Step<'_>], field: &Field, findings: &mut Findings) {
     let mut names = BTreeSet::new();
-    for (i, step) in workflow.steps.iter().enumerate() {
-        let field = steps_field().index(i);
+    for (i, step) in steps.iter().enumerate() {
+        let field = field.index(i);
         name_and_timeout(step, &field, &mut names, findings);
         for (j, sub) in step.sub_steps.iter().enumerate() {
             name_and_timeout(sub, &field.at("subSteps").index(j), &mut names, findings);
@@ -83,14 +89,47 @@ pub(crate) fn references(subject: &Subject<'_>, findings: &mut Findings) {
 }
 
 fn steps(subject: &Subject<'_>, steps: &[Step<'_>], field: &Field, findings: &mut Findings) {
-    for (i, step) in steps.iter().enumerate() {
-        let field = field.index(i);
+    for (step, field) in with_fields(steps, field) {
         one(subject, step, &field, findings);
-        for (j, sub) in step.sub_steps.iter().enumerate() {
-            one(subject, sub, &field.at("subSteps").index(j), findings);
+    }
+    waits(steps, field, findings);
+}
+
+/// The steps of a WorkflowRun: those that need an Application are refused.
+pub(crate) fn steps_of_run(
+    subject: &Subject<'_>,
+    steps: &[Step<'_>],
+    field: &Field,
+    findings: &mut Findings,
+) {
+    for (step, field) in with_fields(steps, field) {
+        let is_built_in = matches!(step.type_, "apply-component" | "builtin-apply-component");
+        let found = subject.world.definition(
+            vela_api::DefinitionKind::WorkflowStep,
+            subject.namespace,
+            step.type_,
+        );
+        if is_built_in || found.is_some_and(|definition| definition.needs_application) {
+            let detail = messages::step_needs_application(step.type_);
+            findings.push(Rule::Workflow, Reason::Forbidden, field.at("type"), detail);
+        } else {
+            one(subject, step, &field, findings);
         }
     }
     waits(steps, field, findings);
+}
+
+/// Steps and sub-steps, each with its path.
+pub(crate) fn with_fields<'s, 'a>(
+    steps: &'s [Step<'a>],
+    field: &'s Field,
+) -> impl Iterator<Item = (&'s Step<'a>, Field)> {
+    steps.iter().enumerate().flat_map(move |(i, step)| {
+        let field = field.index(i);
+        let within = field.at("subSteps");
+        let subs = step.sub_steps.iter().enumerate();
+        std::iter::once((step, field)).chain(subs.map(move |(j, sub)| (sub, within.index(j))))
+    })
 }
 
 fn one(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut Findings) {

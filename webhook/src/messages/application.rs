@@ -11,6 +11,11 @@ pub(crate) const BOTH_VERSIONS: &str =
 pub(crate) const DUPLICATED_STEP: &str = "duplicated step name";
 pub(crate) const EMPTY_STEP_NAME: &str = "a step needs a name";
 pub(crate) const REF_AND_STEPS: &str = "a workflow has either steps or a ref";
+pub(crate) const RUN_WITHOUT_WORKFLOW: &str =
+    "a WorkflowRun needs steps (workflowSpec) or the name of a Workflow (workflowRef)";
+pub(crate) const RUN_WITH_BOTH: &str =
+    "it has no effect, because the steps of spec.workflowSpec are run";
+pub(crate) const RUN_WITH_CONTROLLER: &str = "authentication is off: this WorkflowRun is run with the rights of the controller, not of its author";
 pub(crate) const SPEC_REMOVED: &str = "without a spec the Application would lose all objects that it deployed; to delete them, delete the Application or write components: []";
 pub(crate) const SERVICE_ACCOUNT: &str = "authentication is on, so an Application acts as its author: it cannot choose a ServiceAccount by annotation";
 pub(crate) const AUTHENTICATION_OFF: &str = "authentication is off: this Application is deployed with the rights of the controller, not of its author; the chart's value authentication.enabled=true deploys every Application with the rights of its author";
@@ -45,6 +50,10 @@ pub(crate) fn invalid_timeout(value: &str) -> String {
         "{} is not a timeout: write hours, minutes and seconds, such as 24h or 1m30s (there is no unit for days)",
         shortened(value)
     )
+}
+
+pub(crate) fn step_needs_application(type_: &str) -> String {
+    format!("a step of type \"{type_}\" needs an Application, and this is a WorkflowRun")
 }
 
 pub(crate) fn unknown_workflow(name: &str, namespace: &str) -> String {

@@ -52,7 +52,7 @@
   objectSelector:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- if and (eq .resource "applications") (eq .kind "MutatingWebhookConfiguration") }}
+  {{- if and (has .resource (list "applications" "workflowruns")) (eq .kind "MutatingWebhookConfiguration") }}
   # What is sealed is what will be stored: who changes an Application behind us makes us look again.
   reinvocationPolicy: IfNeeded
   {{- end }}
@@ -99,6 +99,12 @@
         && ("app.oam.dev/username" in o.metadata.annotations || "app.oam.dev/group" in o.metadata.annotations))
     {{- end }}
     {{- end }}
+    {{- else if eq .resource "workflowruns" }}
+    # The controller writes their status only. One that nobody stamped does not run.
+    - name: not-the-controller
+      expression: 'request.userInfo.username != "{{ include "kubevela.controllerIdentity" $root }}"'
+    - name: not-being-deleted
+      expression: '!has(object.metadata.deletionTimestamp)'
     {{- else if .stamped }}
     # What is there is the administrators', and what the controller writes it stamps itself.
     - name: not-the-system

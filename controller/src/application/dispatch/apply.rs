@@ -161,7 +161,7 @@ impl Session<'_> {
         self.live(target.api_version, key).await.map_err(unread)
     }
 
-    async fn fetch_live(
+    pub(super) async fn fetch_live(
         &self,
         target: &Target<'_>,
         cluster: &str,

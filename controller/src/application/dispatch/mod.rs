@@ -11,6 +11,7 @@ pub(in crate::application) mod completed;
 pub mod error;
 mod record;
 pub mod together;
+mod untracked;
 
 use futures::future::{OptionFuture, join, join3};
 use futures::{FutureExt, StreamExt, stream};
@@ -27,6 +28,7 @@ use crate::application::dispatch::error::{DeleteError, Denial, DispatchError, Wr
 use crate::application::revision::store;
 use crate::application::session::Session;
 use crate::application::trackers::Trackers;
+use crate::application::workflow::owner::OwnerKind;
 
 /// Objects at these positions.
 fn at<'o>(objects: &'o [Value], positions: &[usize]) -> Vec<&'o Value> {
@@ -242,12 +244,14 @@ impl Session<'_> {
         let mut manifest = manifest.clone();
         self.permit(&mut manifest, cluster).await?;
         let manifest = &manifest;
-        let current = self.trackers.current(self.run());
-        let key = ResourceKey::of(manifest, cluster);
         // Before the record: a cluster that is out of reach must not leave an object recorded as deleted.
         self.reach_to(cluster, "delete").await?;
-        let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
-        self.trackers.record_deleted(io, store, &current, &key).await?;
+        if self.owner_kind == OwnerKind::Application {
+            let current = self.trackers.current(self.run());
+            let key = ResourceKey::of(manifest, cluster);
+            let (io, store) = (&*self.ctx.io, &*self.ctx.trackers);
+            self.trackers.record_deleted(io, store, &current, &key).await?;
+        }
         let at = self.reach(cluster)?;
         at.requests().delete(&Target::of(manifest), "", None).await?;
         Ok(())

@@ -20,7 +20,7 @@ use crate::messages;
 use crate::application::facts;
 
 /// `spec.scope` of a PolicyDefinition whose output is a change of the Application.
-pub(in crate::application) const APPLICATION_SCOPE: &str = "Application";
+pub(in crate::application) use vela_api::names::APPLICATION_SCOPE;
 
 /// Whether the engine runs a step itself. `break` is a function of templates; a definition of that name has no meaning.
 fn is_built_in_step(kind: &str) -> bool {

@@ -16,7 +16,7 @@ use vela_apply::policy::Stage;
 use vela_apply::tracker::Run;
 use vela_apply::{Owner, ResourceKey, ResourcePolicies};
 use vela_cluster::members::Snapshot;
-use vela_cluster::{ApiError, Target};
+use vela_cluster::{ApiError, Identity, Target};
 use vela_seal::Stamp;
 
 use crate::events::About;
@@ -24,18 +24,22 @@ use crate::queue::Key;
 
 use super::actors::{Actors, Requests};
 use super::context::AppContext;
+use super::facts;
 use super::memory::AppCache;
 use super::trackers::Trackers;
 use crate::application::dispatch::completed::Completion;
 use crate::application::revision::pending::PendingRevision;
 use crate::application::session::decoded::DecodedObjects;
+use crate::application::workflow::owner::{OwnerKind, WorkflowOwner};
 
 /// What a reconcile dispatches with.
 #[derive(Debug)]
 pub struct Session<'a> {
     /// Connection, caches, settings.
     pub ctx: &'a AppContext,
-    /// The Application.
+    /// Of which kind the owner is.
+    pub owner_kind: OwnerKind,
+    /// The Application, or the WorkflowRun.
     pub owner: Owner,
     /// The same, for events.
     pub about: About,
@@ -82,6 +86,42 @@ pub struct Session<'a> {
     pub clusters: Arc<Snapshot>,
     /// Steps go on without places that cannot be reached.
     pub skips_unreachable: bool,
+}
+
+impl<'a> Session<'a> {
+    /// What the steps of a WorkflowRun work with. It has no policies, no revision, and no trackers.
+    pub(crate) fn of_run(ctx: &'a AppContext, run: &WorkflowOwner<'_>, author: Identity) -> Self {
+        let (metadata, about) = (run.metadata, run.about());
+        let owner = Owner { namespace: about.namespace.clone(), name: about.name.clone() };
+        let began = run.run.and_then(|run| Some(run.start_time.as_ref()?.0));
+        Self {
+            ctx,
+            owner_kind: OwnerKind::WorkflowRun,
+            owner,
+            about,
+            stamp: None,
+            actors: author.into(),
+            policies: ResourcePolicies::default(),
+            trackers: Trackers::default(),
+            generation: metadata.generation.unwrap_or_default(),
+            publish_version: String::new(),
+            revision: String::new(),
+            components: Vec::new(),
+            now: facts::seconds(ctx.clock.now()),
+            unstored: None,
+            refused: None,
+            run_began: began,
+            last_run_began: began,
+            completed: Mutex::default(),
+            recreate_pending: AtomicBool::new(false),
+            forced: Mutex::default(),
+            release_busy: AtomicBool::new(false),
+            wrote: AtomicBool::new(false),
+            decoded: DecodedObjects::default(),
+            clusters: ctx.clusters.snapshot(),
+            skips_unreachable: false,
+        }
+    }
 }
 
 impl Session<'_> {
@@ -151,7 +191,8 @@ impl Session<'_> {
         let Some(live) = at.live.get(api_version, key).await? else { return Ok(None) };
         // What the Application owns its author wrote himself; of the rest the cache may know more
         // than he may see.
-        if !self.actors.are_others() || live.is_of(&self.owner) {
+        let is_own = self.owner_kind == OwnerKind::Application && live.is_of(&self.owner);
+        if !self.actors.are_others() || is_own {
             return Ok(Some(self.decoded.decode(key, &live)));
         }
         let ResourceKey { kind, namespace, name, .. } = key;

@@ -15,6 +15,7 @@ use crate::queue::Key;
 use crate::application::actors::{Actors, CoAuthor, Requests};
 use crate::application::context::AppContext;
 use crate::application::session::Session;
+use crate::application::workflow::owner::OwnerKind;
 
 /// A cluster that can be reached.
 #[derive(Debug)]
@@ -47,21 +48,24 @@ pub(in crate::application) fn live_objects<'a>(
     if is_local(cluster) {
         return Ok(&ctx.live);
     }
-    let (_, live, _) = connection(ctx, clusters, app, cluster).inspect_err(postponed::note)?;
+    let (_, live, _) =
+        connection(ctx, clusters, Some(app), cluster).inspect_err(postponed::note)?;
     Ok(live)
 }
 
-/// The connection to a cluster of any name, and which member it is; `None` for the own one.
+/// The connection to a cluster of any name, and which member it is; `None` for the own one. `app`: the Application that is
+/// checked again when the cluster changes.
 fn connection<'a>(
     ctx: &'a AppContext,
     clusters: &'a Snapshot,
-    app: &Key,
+    app: Option<&Key>,
     cluster: &str,
 ) -> Result<(&'a Arc<ObjectClient>, &'a LiveObjects, Option<&'a Cluster>), ApiError> {
     if !ctx.clusters.is_on() {
         return Err(ApiError::Config(messages::no_such_cluster(cluster)));
     }
-    ctx.clusters.concerns(cluster, app);
+    let concerned = |name: &str| app.iter().for_each(|app| ctx.clusters.concerns(name, app));
+    concerned(cluster);
     let unclear = |why: &str| ApiError::Unreachable {
         cluster: cluster.to_owned(),
         since: "the start".to_owned(),
@@ -80,7 +84,7 @@ fn connection<'a>(
     let Some(member) = clusters.members().get(name) else {
         return Err(unclear(messages::CLUSTERS_UNKNOWN));
     };
-    ctx.clusters.concerns(name, app);
+    concerned(name);
     let (io, live) = member.reach()?;
     Ok((io, live, Some(&member.cluster)))
 }
@@ -141,7 +145,9 @@ impl Session<'_> {
     }
 
     fn reach_member(&self, cluster: &str) -> Result<Reached<'_>, ApiError> {
-        let (io, live, member) = connection(self.ctx, &self.clusters, &self.key(), cluster)?;
+        // A WorkflowRun checks by itself whether a cluster answers again.
+        let app = (self.owner_kind == OwnerKind::Application).then(|| self.key());
+        let (io, live, member) = connection(self.ctx, &self.clusters, app.as_ref(), cluster)?;
         let actors = match member {
             Some(member) if self.actors.are_others() => Cow::Owned(self.actors_there(member)?),
             _ => Cow::Borrowed(&self.actors),

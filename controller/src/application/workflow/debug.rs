@@ -12,9 +12,9 @@ use vela_apply::plan::PatchKind;
 use vela_cluster::{ApiError, Identity, Target};
 
 use crate::application::context::AppContext;
-use crate::application::revision;
 use crate::messages;
 
+use super::owner::WorkflowOwner;
 use super::store::Store;
 
 /// The type of the policy.
@@ -23,18 +23,12 @@ const POLICY: &str = "debug";
 const MAX_BYTES: usize = 900 << 10;
 
 /// Whether the steps of an Application are to be shown.
-pub(super) fn is_on(app: &Application) -> bool {
+pub(in crate::application) fn is_on(app: &Application) -> bool {
     app.spec.policies.iter().any(|policy| policy.type_ == POLICY)
 }
 
 /// Writes what a step came to, unless it is what this process wrote of the step last.
-pub(super) async fn keep(
-    ctx: &AppContext,
-    app: &Application,
-    store: &mut Store<'_>,
-    id: &str,
-    text: &str,
-) {
+pub(super) async fn keep(ctx: &AppContext, store: &mut Store<'_>, id: &str, text: &str) {
     let text = shortened(text);
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -43,19 +37,20 @@ pub(super) async fn keep(
     if store.shown(id) == Some(hash) {
         return;
     }
-    let name = name(app, id);
-    match write(ctx, app, &name, &text).await {
+    let owner = store.owner();
+    let name = name(&owner, id);
+    match write(ctx, &owner, &name, &text).await {
         Ok(()) => store.show(id, hash),
         Err(error) => warn!(name, %error, "the debug output of a step could not be written"),
     }
 }
 
 /// The client reads this name.
-fn name(app: &Application, id: &str) -> String {
-    let uid = app.metadata.uid.as_deref().unwrap_or_default();
+fn name(owner: &WorkflowOwner<'_>, id: &str) -> String {
+    let uid = owner.uid();
     // The last five characters of the uid, as the client computes it.
     let tail = uid.char_indices().rev().nth(4).and_then(|(at, _)| uid.get(at..)).unwrap_or(uid);
-    format!("{}-{id}-debug-{tail}", app.metadata.name.as_deref().unwrap_or_default())
+    format!("{}-{id}-debug-{tail}", owner.name())
 }
 
 fn shortened(text: &str) -> String {
@@ -70,11 +65,11 @@ fn shortened(text: &str) -> String {
 
 async fn write(
     ctx: &AppContext,
-    app: &Application,
+    owner: &WorkflowOwner<'_>,
     name: &str,
     text: &str,
 ) -> Result<(), ApiError> {
-    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = owner.namespace();
     let own = Identity::default();
     let target = Target { api_version: "v1", kind: "ConfigMap", namespace, name };
     let data = json!({ "data": { "debug": text } });
@@ -87,7 +82,7 @@ async fn write(
         "apiVersion": "v1", "kind": "ConfigMap", "data": { "debug": text },
         "metadata": {
             "name": name, "namespace": namespace,
-            "ownerReferences": [revision::owner_reference(app)],
+            "ownerReferences": [owner.reference()],
         },
     });
     ctx.io.create(&object, false, &own).await.map(drop)
@@ -105,7 +100,7 @@ mod tests {
             [("1234-567890ab", "web-id-debug-890ab"), ("abc", "web-id-debug-abc")]
         {
             app.metadata.uid = Some(uid.to_owned());
-            assert_eq!(name(&app, "id"), expected);
+            assert_eq!(name(&(&app).into(), "id"), expected);
         }
     }
 

@@ -10,6 +10,7 @@ mod debug;
 pub mod diagnosis;
 pub mod error;
 mod overrides;
+pub mod owner;
 pub mod placement;
 pub mod restart;
 pub mod run;
@@ -50,8 +51,10 @@ use super::placement::Placement;
 use super::session::Session;
 use calls::Seen;
 use components::Done;
+pub(in crate::application) use debug::is_on as is_debugged;
 use error::StepError;
-use run::{Run, SLOW_COMPONENT, context, reference, takes_long, waited};
+use owner::OwnerKind;
+use run::{Run, SLOW_COMPONENT, reference, takes_long, waited};
 use secrets::Secrets;
 use steps::StepInput;
 use store::Store;
@@ -89,7 +92,7 @@ pub async fn pass(
     let saved = store.saved();
     let facts = Facts {
         now,
-        context: Arc::new(context(run)),
+        context: Arc::new(run.context.clone()),
         variables: saved.variables.clone(),
         resume_at: saved.resume_at(),
     };
@@ -123,7 +126,7 @@ pub async fn pass(
             }
         };
         if let Some(text) = seen.dump.take() {
-            debug::keep(session.ctx, run.app, store, &attempt.id, &text).await;
+            debug::keep(session.ctx, store, &attempt.id, &text).await;
         }
         // A waiting component is woken by its objects. A step of another type may wait for
         // something that nobody watches.
@@ -193,8 +196,9 @@ fn rest(status: &Status, now: Timestamp, longest: Duration) -> Duration {
 fn can_watch(session: &Session<'_>, run: &Run<'_>) -> bool {
     let policies = &session.policies;
     let is_timed = |step: &Step| step.timeout.is_some() || step.progress_deadline.is_some();
-    // Objects that are referred to, shared or only read are in no watch.
-    run.used.referred.is_empty()
+    // Objects that are referred to, shared or only read are in no watch, and neither is what a WorkflowRun applied.
+    session.owner_kind == OwnerKind::Application
+        && run.used.referred.is_empty()
         && policies.shared.is_empty()
         && policies.read_only.is_empty()
         && !run.workflow.all().any(is_timed)
@@ -280,7 +284,7 @@ async fn apply_component(
         Ok(done) => {
             note(&done, &placement, seen);
             let wants_outputs = !step.outputs.is_empty() && done.ready && !done.is_later;
-            let debugged = debug::is_on(run.app);
+            let debugged = run.debugged;
             let mut fields = Map::new();
             if wants_outputs || debugged {
                 fields = outputs(session, &done, &placement).await;
@@ -288,7 +292,7 @@ async fn apply_component(
                 let all = fields.get("output").into_iter().chain(others.map(|(_, object)| object));
                 // An output may be a Secret of the component itself.
                 all.for_each(|object| secrets.keep_object(object));
-                fields.insert("context".to_owned(), context(run));
+                fields.insert("context".to_owned(), run.context.clone());
             }
             if debugged {
                 let mut shown = fields.clone();

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use vela_api::{Application, ClusterObjectReference, Policy, names};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_cluster::members::Snapshot;
+use vela_render::ClusterVersion;
 use vela_workflow::{Attempt, Workflow};
 
 use crate::application::component::RenderInput;
@@ -20,7 +21,7 @@ pub(super) const SLOW_COMPONENT: Duration = Duration::from_secs(10);
 /// What the steps work on.
 #[derive(Debug)]
 pub struct Run<'a> {
-    /// The Application whose spec runs.
+    /// The Application whose spec runs; for a WorkflowRun one of its name with nothing in its spec.
     pub app: &'a Application,
     /// The revision's definitions.
     pub used: &'a Used,
@@ -31,16 +32,19 @@ pub struct Run<'a> {
     /// Policies that `deploy` steps name and the Application does not have.
     pub policies: &'a BTreeMap<String, Policy>,
     /// The version of the local cluster.
-    pub cluster_version: &'a vela_render::ClusterVersion,
+    pub cluster_version: &'a ClusterVersion,
     /// The clusters there are; `None`: the own one.
     pub clusters: Option<Arc<Snapshot>>,
+    /// `context` of conditions, inputs and templates.
+    pub context: Value,
+    /// What steps evaluated is kept for people to read.
+    pub debugged: bool,
 }
 
-/// `context` of conditions, inputs and templates.
-pub(super) fn context(run: &Run<'_>) -> Value {
-    let app = &run.input.app;
+/// `context` of the workflow of an Application.
+pub(in crate::application) fn context(input: &RenderInput, version: &ClusterVersion) -> Value {
+    let app = &input.app;
     let noted = |key: &str| app.annotations.get(key).cloned().unwrap_or_default();
-    let version = run.cluster_version;
     let mut context = json!({
         "name": app.name, "appName": app.name, "namespace": app.namespace,
         "appRevision": app.revision, "appRevisionNum": vela_render::context::revision_number(&app.revision),
@@ -53,7 +57,7 @@ pub(super) fn context(run: &Run<'_>) -> Value {
             "gitVersion": version.git_version, "platform": version.platform,
         },
     });
-    if let (Some(custom), Some(context)) = (run.input.custom.as_deref(), context.as_object_mut()) {
+    if let (Some(custom), Some(context)) = (input.custom.as_deref(), context.as_object_mut()) {
         context.insert("custom".to_owned(), custom.clone());
     }
     context

@@ -18,10 +18,10 @@ use crate::evaluation::{EvaluationScope, NotEvaluated};
 use crate::messages;
 
 use super::calls::{CallOutcome, Calling, Pending, Seen};
+use super::diagnosis;
 use super::run::Run;
 use super::secrets::Secrets;
 use super::store::Store;
-use super::{debug, diagnosis};
 
 /// Calls one step may make in one reconcile; real templates make a handful.
 const MAX_CALLS: usize = 200;
@@ -92,7 +92,7 @@ pub(super) async fn run(
         Ok(program) => program,
         Err(outcome) => return outcome,
     };
-    let mut context = super::run::context(run);
+    let mut context = run.context.clone();
     if let Some(context) = context.as_object_mut() {
         context.insert("stepName".to_owned(), json!(attempt.name));
         context.insert("stepSessionID".to_owned(), json!(attempt.id));
@@ -109,7 +109,7 @@ pub(super) async fn run(
         outputs: step.outputs.clone(),
         variables,
         notes: store.saved().notes.clone(),
-        dump: step.kind != "suspend" && debug::is_on(run.app),
+        dump: step.kind != "suspend" && run.debugged,
     };
     let mut attempted = Arc::new(attempted);
     let mut replies = Vec::new();

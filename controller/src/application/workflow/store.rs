@@ -1,4 +1,4 @@
-//! The context ConfigMap of a workflow: `workflow-<name>-context`, owned by the Application.
+//! The context ConfigMap of a workflow: `workflow-<name>-context`, owned by what the workflow belongs to.
 //!
 //! It is read once by a process that did not write it, and written at most once a reconcile; once more before each effect that
 //! must not be repeated. Until something is written there is none. One that somebody deleted is created again. What somebody
@@ -9,20 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tracing::warn;
+use vela_api::ObjectReference;
 use vela_api::names::annotation;
 use vela_api::workflow::WorkflowStatus;
-use vela_api::{Application, ObjectReference, V1BETA1};
 use vela_apply::object::str_at;
 use vela_apply::plan::PatchKind;
 use vela_cluster::{ApiError, Identity, RawResponse, Target};
 use vela_workflow::{Saved, Status, Workflow, convert, store::step_id};
 
 use crate::application::context::AppContext;
-use crate::application::revision;
 use crate::events::Severity;
 use crate::messages;
 
 use super::cached::CachedContext;
+use super::owner::WorkflowOwner;
 use super::sealed;
 
 /// The event for entries that we did not write.
@@ -37,7 +37,7 @@ pub struct ContextUnreadable(String);
 #[derive(Debug)]
 pub struct Store<'a> {
     ctx: &'a AppContext,
-    app: &'a Application,
+    owner: WorkflowOwner<'a>,
     kept: CachedContext,
     /// What the identities of this reconcile's new steps follow from.
     seed: String,
@@ -46,10 +46,9 @@ pub struct Store<'a> {
 }
 
 /// Names the run that is stored: a reconcile that is repeated begins from the same one.
-fn seed(app: &Application) -> String {
-    let metadata = &app.metadata;
-    let uid = metadata.uid.as_deref().unwrap_or_default();
-    match &app.status.workflow {
+fn seed(owner: &WorkflowOwner<'_>) -> String {
+    let uid = owner.uid();
+    match owner.run {
         Some(run) if run.start_time.is_some() => {
             let time = |time: &Option<vela_api::Time>| {
                 time.as_ref().map(|t| t.0.to_string()).unwrap_or_default()
@@ -59,29 +58,29 @@ fn seed(app: &Application) -> String {
             let (start, end) = (time(&run.start_time), time(&run.end_time));
             format!("{uid}/{}/{start}/{end}{again}", run.app_revision)
         }
-        // nothing of a run is stored: the Application as a whole says which one begins
-        _ => format!("{uid}//{}", metadata.resource_version.as_deref().unwrap_or_default()),
+        // nothing of a run is stored: the object as a whole says which one begins
+        _ => format!("{uid}//{}", owner.metadata.resource_version.as_deref().unwrap_or_default()),
     }
 }
 
 impl<'a> Store<'a> {
-    /// Opens what a run kept. `app` is as stored, `workflow` the run as this reconcile begins it.
+    /// Opens what a run kept. `owner` is as stored, `workflow` the run as this reconcile begins it.
     ///
     /// # Errors
     /// The API server did not answer, or the variables cannot be read.
     pub async fn open(
         ctx: &'a AppContext,
-        app: &'a Application,
+        owner: WorkflowOwner<'a>,
         known: Option<CachedContext>,
         workflow: &WorkflowStatus,
     ) -> Result<Self, ContextUnreadable> {
-        let default_name =
-            format!("workflow-{}-context", app.metadata.name.as_deref().unwrap_or_default());
+        let default_name = format!("workflow-{}-context", owner.name());
         let named = workflow.context_backend.as_ref().map(|backend| backend.name.clone());
-        let earlier = app.status.workflow.as_ref().and_then(|w| w.context_backend.as_ref());
+        let earlier = owner.run.and_then(|w| w.context_backend.as_ref());
         let name = named.or_else(|| earlier.map(|e| e.name.clone())).unwrap_or_default();
         let run = workflow.app_revision.clone();
-        let mut store = Self { ctx, app, kept: CachedContext::default(), seed: seed(app), run };
+        let mut store =
+            Self { ctx, owner, kept: CachedContext::default(), seed: seed(&owner), run };
         // Known to this process, under the name that the status has: nothing has to be read.
         match known.filter(|kept| name.is_empty() || kept.name == name) {
             Some(kept) => store.kept = kept,
@@ -147,7 +146,7 @@ impl<'a> Store<'a> {
         Target {
             api_version: "v1",
             kind: "ConfigMap",
-            namespace: self.app.metadata.namespace.as_deref().unwrap_or_default(),
+            namespace: self.owner.namespace(),
             name: &self.kept.name,
         }
     }
@@ -182,7 +181,7 @@ impl<'a> Store<'a> {
         let keys = self.ctx.keys.get();
         // With authentication on, who wrote an entry decides what a tenant may make a step do.
         let strict = self.ctx.settings.gates.authenticate_application;
-        let mut read = sealed::read(data, self.owner(), keys.as_deref(), strict);
+        let mut read = sealed::read(data, self.sealed_for(), keys.as_deref(), strict);
         let believed = read.data.clone();
         let saved = self.ctx.cue.run(move |scope| Saved::read(&believed, &scope.limits)).await;
         let mut saved = match saved
@@ -196,38 +195,44 @@ impl<'a> Store<'a> {
         };
         read.check(&mut saved.variables);
         if !read.refused.is_empty() {
-            let about = crate::application::facts::about(self.app);
+            let about = self.owner.about();
             let text = messages::context_not_ours(&self.kept.name, &read.refused);
             self.ctx.events.emit(&about, Severity::Warning, FOREIGN_CONTEXT, &text, "");
         }
         Ok(saved)
     }
 
-    fn owner(&self) -> sealed::ContextOwner<'_> {
-        let metadata = &self.app.metadata;
+    /// What the workflow belongs to.
+    #[must_use]
+    pub fn owner(&self) -> WorkflowOwner<'a> {
+        self.owner
+    }
+
+    fn sealed_for(&self) -> sealed::ContextOwner<'_> {
         sealed::ContextOwner {
-            namespace: metadata.namespace.as_deref().unwrap_or_default(),
-            app: metadata.name.as_deref().unwrap_or_default(),
-            uid: metadata.uid.as_deref().unwrap_or_default(),
+            namespace: self.owner.namespace(),
+            app: self.owner.name(),
+            uid: self.owner.uid(),
             run: &self.run,
         }
     }
 
     fn is_ours(&self, found: &Value) -> bool {
-        let uid = self.app.metadata.uid.as_deref().unwrap_or_default();
+        let uid = self.owner.uid();
         let owners = found.pointer("/metadata/ownerReferences").and_then(Value::as_array);
         owners.into_iter().flatten().any(|owner| str_at(owner, &["uid"]) == uid)
     }
 
-    /// Whether it was left by an Application of this name that is gone: two never live at once.
+    /// Whether it was left by an object of this kind and name that is gone: two never live at once.
     fn is_of_a_namesake(&self, found: &Value) -> bool {
         let owners = found.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let (api_version, kind) = self.owner.type_names();
         owners.is_some_and(|owners| {
             !owners.is_empty()
                 && owners.iter().all(|owner| {
-                    str_at(owner, &["apiVersion"]) == V1BETA1
-                        && str_at(owner, &["kind"]) == Application::KIND
-                        && Some(str_at(owner, &["name"])) == self.app.metadata.name.as_deref()
+                    str_at(owner, &["apiVersion"]) == api_version
+                        && str_at(owner, &["kind"]) == kind
+                        && str_at(owner, &["name"]) == self.owner.name()
                 })
         })
     }
@@ -255,7 +260,7 @@ impl<'a> Store<'a> {
             data.insert("vars".to_owned(), String::new());
         }
         if let Some(keys) = self.ctx.keys.get() {
-            sealed::seal(&mut data, &self.kept.saved.variables, &self.owner(), &keys);
+            sealed::seal(&mut data, &self.kept.saved.variables, &self.sealed_for(), &keys);
         }
         // Most passes change nothing, and cost no write.
         if self.kept.stored.as_ref() == Some(&data) || (!ran && self.kept.stored.is_some()) {
@@ -284,9 +289,9 @@ impl<'a> Store<'a> {
                         let uid = str_at(&found, &["metadata", "uid"]);
                         self.ctx.io.delete(&self.target(), uid, None, &Identity::default()).await?;
                     } else {
-                        warn!(name = self.kept.name, "workflow context of another Application");
-                        // A suffix that follows from the Application: the next process finds the
-                        // same name.
+                        warn!(name = self.kept.name, "workflow context of another object");
+                        // A suffix that follows from the owner: the next process finds the same
+                        // name.
                         let suffix: String =
                             self.id("context").chars().filter(char::is_ascii).take(5).collect();
                         self.kept.name = format!("{}-{suffix}", self.kept.name);
@@ -305,8 +310,8 @@ impl<'a> Store<'a> {
     ) -> Result<RawResponse, ApiError> {
         let mut metadata = json!({
             "name": self.kept.name,
-            "namespace": self.app.metadata.namespace,
-            "ownerReferences": [revision::owner_reference(self.app)],
+            "namespace": self.owner.metadata.namespace,
+            "ownerReferences": [self.owner.reference()],
         });
         if ran && let Some(metadata) = metadata.as_object_mut() {
             let started = json!({annotation::WORKFLOW_START_TIME: Timestamp::now().to_string()});
@@ -341,7 +346,7 @@ impl<'a> Store<'a> {
             api_version: "v1".to_owned(),
             kind: "ConfigMap".to_owned(),
             name: self.kept.name.clone(),
-            namespace: self.app.metadata.namespace.clone().unwrap_or_default(),
+            namespace: self.owner.namespace().to_owned(),
             uid: self.kept.uid.clone(),
             ..ObjectReference::default()
         }

@@ -76,8 +76,18 @@ impl Runner {
         }
     }
 
-    /// With the leader's duties come all definitions, and go with them.
+    /// With the leader's duties come all definitions and WorkflowRuns, and go with them.
     fn definitions(&self, leads: bool) {
+        if let Some(context) = &self.context.workflow_runs {
+            context.runs.queue.drop_foreign();
+            for run in context.runs.store.all() {
+                // Somebody else may have worked on it since.
+                context.forget_workflow(&run.key());
+                if leads && !run.status.finished {
+                    context.runs.queue.add(run.key(), Class::Scan);
+                }
+            }
+        }
         let (queues, stores) = (&self.context.definition_queues, &self.context.definitions);
         macro_rules! queue {
             ($queue:ident) => {

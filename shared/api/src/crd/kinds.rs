@@ -9,7 +9,8 @@ use super::{Definition, Version};
 use crate::definition::{Schematic, StatusTemplates, WorkloadDefinition};
 use crate::{
     Application, ApplicationRevision, ComponentDefinition, DefinitionRevision, Package, Policy,
-    PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowStepDefinition,
+    PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowRun,
+    WorkflowStepDefinition,
 };
 
 /// Columns of `kubectl get`: name, type, JSONPath.
@@ -119,6 +120,19 @@ pub(super) fn all() -> Vec<Definition> {
         },
         kind::<Policy>(version::<Policy>("v1alpha1", &[("TYPE", "string", ".type")])),
         kind::<Workflow>(version::<Workflow>("v1alpha1", &[])),
+        Definition {
+            short_names: &["wr"],
+            ..kind::<WorkflowRun>(Version {
+                status_subresource: true,
+                ..version::<WorkflowRun>(
+                    "v1alpha1",
+                    &[
+                        ("PHASE", "string", ".status.status"),
+                        ("AGE", "date", ".metadata.creationTimestamp"),
+                    ],
+                )
+            })
+        },
         Definition {
             short_names: &["pkg", "cpkg", "cuepkg", "cuepackage"],
             categories: &[],

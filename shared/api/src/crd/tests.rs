@@ -95,7 +95,9 @@ fn without_additions(mut crd: Value) -> Value {
 #[test]
 fn equal_to_recorded() {
     let Some(folder) = recorded() else { return };
-    let ours = all();
+    let mut ours = all();
+    // Of the separate project, whose chart was not recorded.
+    ours.retain(|crd| crd.name != "workflowruns.core.oam.dev");
     let mut files: Vec<String> = std::fs::read_dir(&folder)
         .expect("readable")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -167,6 +169,7 @@ fn types_cover_schemas() {
     round_trip::<crate::ResourceTracker>("resourcetrackers.");
     round_trip::<crate::Policy>("policies.");
     round_trip::<crate::Workflow>("workflows.");
+    round_trip::<crate::WorkflowRun>("workflowruns.");
     round_trip::<crate::Package>("packages.");
 }
 

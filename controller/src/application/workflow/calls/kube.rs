@@ -11,6 +11,7 @@ use vela_workflow::Reply;
 
 use crate::application::converge::prune;
 use crate::application::workflow::error::StepError;
+use crate::application::workflow::owner::OwnerKind;
 use crate::evaluation::{EvaluationScope, NotEvaluated};
 use crate::messages;
 
@@ -69,7 +70,9 @@ impl Calling<'_, '_, '_> {
             if namespace(object).is_empty() {
                 set_namespace(object, "default");
             }
-            set_label(object, label::APP_CLUSTER, cluster);
+            if self.session.owner_kind == OwnerKind::Application {
+                set_label(object, label::APP_CLUSTER, cluster);
+            }
         }
         self.own(&mut objects, cluster).await?;
         // The status names what a step applied.
@@ -94,19 +97,26 @@ impl Calling<'_, '_, '_> {
         Ok(live)
     }
 
-    /// Applies objects as the Application's: they go with it.
+    /// Applies objects as the Application's: they go with it. Those of a WorkflowRun say which one it was, and stay.
     pub(super) async fn own(
         &mut self,
         objects: &mut [Value],
         cluster: &str,
     ) -> Result<(), StepError> {
         let session = &mut *self.session;
-        for object in &mut *objects {
+        let (name, namespace) = match session.owner_kind {
             // The labels of an owner: collection and drift repair are the same as for components.
-            set_label(object, label::APP_NAME, &session.owner.name);
-            set_label(object, label::APP_NAMESPACE, &session.owner.namespace);
+            OwnerKind::Application => (label::APP_NAME, label::APP_NAMESPACE),
+            OwnerKind::WorkflowRun => (label::RUN_NAME, label::RUN_NAMESPACE),
+        };
+        for object in &mut *objects {
+            set_label(object, name, &session.owner.name);
+            set_label(object, namespace, &session.owner.namespace);
         }
-        Ok(session.dispatch(objects, cluster).await?)
+        Ok(match session.owner_kind {
+            OwnerKind::Application => session.dispatch(objects, cluster).await?,
+            OwnerKind::WorkflowRun => session.apply_untracked(objects, cluster).await?,
+        })
     }
 
     pub(super) async fn read(&mut self, params: &Value) -> Reply {

@@ -22,6 +22,8 @@ use vela_workflow::{Outcome, Reply};
 use crate::application::placement::Placement;
 use crate::application::session::Session;
 use crate::application::workflow::error::StepError;
+use crate::application::workflow::owner::OwnerKind;
+use crate::messages;
 
 pub(super) use super::components::Done;
 use super::diagnosis;
@@ -120,6 +122,10 @@ impl Calling<'_, '_, '_> {
                 return CallOutcome::Waits(server);
             }
         }
+        if self.session.owner_kind == OwnerKind::WorkflowRun && is_of_applications(call) {
+            let called = format!("{}.{}", call.provider, call.function);
+            return Reply::Fail(messages::call_needs_application(&called)).into();
+        }
         let legacy = call.provider == "op";
         match (call.provider.as_str(), call.function.as_str()) {
             ("kube" | "op", "apply") => self.apply(call).await.into(),
@@ -206,7 +212,14 @@ impl Calling<'_, '_, '_> {
             let data = self.redacted(&text);
             let owner = format!("{}/{}", self.session.owner.namespace, self.session.owner.name);
             // The client searches the log for these three and shows the first quoted text: `vela workflow logs`.
-            info!(data, stepSessionID = self.id, application = %owner, step = self.step, "cue logs");
+            match self.session.owner_kind {
+                OwnerKind::Application => {
+                    info!(data, stepSessionID = self.id, application = %owner, step = self.step, "cue logs");
+                }
+                OwnerKind::WorkflowRun => {
+                    info!(data, stepSessionID = self.id, workflowrun = %owner, step = self.step, "cue logs");
+                }
+            }
         }
         let notes = &mut self.store.saved_mut().notes;
         let known = notes.get(LOG_CONFIG).map(String::as_str);
@@ -214,6 +227,28 @@ impl Calling<'_, '_, '_> {
             notes.insert(LOG_CONFIG.to_owned(), text);
         }
         Reply::Returns(Value::Null)
+    }
+}
+
+/// Whether a call is about the Application that the step belongs to: its components, policies, placements or records.
+fn is_of_applications(call: &Pending) -> bool {
+    match (call.provider.as_str(), call.function.as_str()) {
+        ("oam" | "multicluster" | "terraform" | "query" | "ql" | "helm", _) => true,
+        ("op", function) => {
+            let of_oam = ["load", "load-comps-in-order", "load-policies", "component-apply"];
+            let others = [
+                "component-render",
+                "deploy",
+                "list-clusters",
+                "get-placements-from-topology-policies",
+                "make-placement-decisions",
+                "patch-application",
+                "load-terraform-components",
+                "get-connection-status",
+            ];
+            of_oam.contains(&function) || others.contains(&function) || query::answers(function)
+        }
+        _ => false,
     }
 }
 

@@ -1,0 +1,55 @@
+//! The workers of the WorkflowRun controller: those of one replica, which does it for all.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt as _;
+use vela_api::WorkflowRun;
+
+use crate::application::context::AppContext;
+use crate::metrics::{AttemptMeter, labels};
+use crate::queue::{Key, Next, WorkerKind};
+use crate::{guard, registry, workflow_run};
+
+use super::duty::Duty;
+
+/// Works on WorkflowRuns until the queue is closed.
+pub(super) async fn work(
+    context: Arc<AppContext>,
+    worker_kind: WorkerKind,
+    meter: AttemptMeter,
+    duty: Duty,
+) {
+    let queue = Arc::clone(&context.runs.queue);
+    while duty.begins().await {
+        let key = tokio::select! {
+            key = queue.next(worker_kind) => key,
+            () = duty.ends() => continue,
+        };
+        let Some(key) = key else { return };
+        let next = attempt(&context, &key, &meter, &duty).await;
+        queue.done(key, next);
+    }
+}
+
+/// One attempt at a WorkflowRun.
+async fn attempt(context: &AppContext, key: &Key, meter: &AttemptMeter, duty: &Duty) -> Next {
+    let started = Instant::now();
+    let phase = || phase(context.runs.store.get(key).as_deref());
+    let begin = phase();
+    let attempt = meter.begin();
+    let work = workflow_run::reconcile(context, key).boxed();
+    // Whoever has the duty next begins with all of them.
+    let work = async { duty.within(work).await.unwrap_or(Ok(Next::Done)) };
+    let limit = context.settings.reconcile_timeout;
+    let (next, ended) = guard::run(registry::WORKFLOW_RUN, key, limit, work.boxed()).await;
+    attempt.end(next, &ended);
+    let time = started.elapsed().as_secs_f64();
+    context.metrics.run_reconcile_time.with_label_values(&[begin, phase()]).observe(time);
+    next
+}
+
+/// The phase as metrics name it.
+fn phase(run: Option<&WorkflowRun>) -> &'static str {
+    labels::run_phase(run.map_or("", |run| run.status.phase.as_str()))
+}
