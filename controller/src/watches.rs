@@ -95,19 +95,6 @@ pub(crate) fn start(
             queue.add(change.key, class);
         }
     });
-    if context.settings.gates.enable_workflow_run {
-        let queue = Arc::clone(&context.runs.queue);
-        // Every change that is not our own is somebody's wish: clients suspend and resume by the status.
-        watch_kind!(tasks, end, client, context.runs.store, WorkflowRun, move |change: Change<
-            WorkflowRun,
-        >| {
-            // After a start most of them have ended.
-            let has_ended = change.new.as_ref().is_some_and(|run| run.status.finished);
-            if change.old.is_some() || !has_ended {
-                queue.add(change.key, Class::Edit);
-            }
-        });
-    }
     let contents = Arc::clone(&context.revision_contents);
     let keep = move |revision| Revision::of(revision, &contents);
     watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, keep, {
@@ -247,6 +234,26 @@ fn is_edit(change: &Change<Application>) -> bool {
     is_marked || metadata.deletion_timestamp.is_some() || metadata.generation != Some(observed)
 }
 
+/// Starts the watch of WorkflowRuns.
+pub(crate) fn start_runs(
+    context: &Context,
+    client: &kube::Client,
+    tasks: &TaskTracker,
+    end: &CancellationToken,
+) {
+    let queue = Arc::clone(&context.runs.queue);
+    watch_kind!(tasks, end, client, context.runs.store, WorkflowRun, {
+        // Every change that is not our own is somebody's wish: clients suspend and resume by the status.
+        move |change: Change<WorkflowRun>| {
+            // After a start most of them have ended.
+            let has_ended = change.new.as_ref().is_some_and(|run| run.status.finished);
+            if change.old.is_some() || !has_ended {
+                queue.add(change.key, Class::Edit);
+            }
+        }
+    });
+}
+
 /// Waits until every cache is filled.
 pub(crate) async fn synced(context: &Context) {
     let definitions = &context.definitions;
@@ -263,9 +270,6 @@ pub(crate) async fn synced(context: &Context) {
         definitions.external_policies.synced(),
         definitions.workflows.synced(),
     );
-    if context.settings.gates.enable_workflow_run {
-        context.runs.store.synced().await;
-    }
 }
 
 #[cfg(test)]

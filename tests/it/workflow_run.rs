@@ -179,8 +179,7 @@ async fn succeeds(runs: &Runs, maps: &Api<ConfigMap>) {
     let mut object = runs.0.get("good").await.unwrap();
     object.data["status"] =
         json!({"mode": {}, "suspend": false, "terminated": false, "finished": false});
-    let body = serde_json::to_vec(&object).unwrap();
-    runs.0.replace_status("good", &PostParams::default(), body).await.unwrap();
+    runs.0.replace_status("good", &PostParams::default(), &object).await.unwrap();
     let mut again = Value::Null;
     until("the second run", LIMIT, async || {
         again = runs.status("good").await;

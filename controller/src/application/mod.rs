@@ -29,6 +29,7 @@ pub mod settled;
 pub mod status;
 pub mod trackers;
 pub mod workflow;
+pub mod workflow_owner;
 pub(crate) mod write;
 
 use std::sync::Arc;
@@ -50,7 +51,7 @@ use lifecycle::failure::{Failed, fail};
 use lifecycle::{conflict, finalizer, legacy, planned};
 use reconcile::Reconcile;
 use session::Session;
-use workflow::owner::OwnerKind;
+use workflow_owner::OwnerKind;
 
 /// Reconciles an Application.
 ///

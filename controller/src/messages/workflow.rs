@@ -267,7 +267,7 @@ pub(crate) fn run_not_executed(why: &str) -> String {
 #[must_use]
 pub(crate) fn run_not_stamped(namespace: &str, name: &str) -> String {
     format!(
-        "the author of WorkflowRun {namespace}/{name} is not known, so nothing is run: delete it and create it again through the webhook"
+        "the author of WorkflowRun {namespace}/{name} is not known, so nothing is run: create it again, or set its annotation app.oam.dev/stamp to renew"
     )
 }
 

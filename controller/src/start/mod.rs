@@ -99,7 +99,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let Some(version) = wait_for_api_server(&client, &stop).await else { return Ok(()) };
     let discovery = Discovery::new(client.clone());
     let run_kind = [(vela_api::V1ALPHA1, vela_api::WorkflowRun::KIND)];
-    let runs = run_kind.iter().filter(|_| config.gates.enable_workflow_run);
+    let runs = run_kind.iter().filter(|_| config.controllers.has(registry::WORKFLOW_RUN));
     let kinds: Vec<_> = KINDS.iter().chain(runs).copied().collect();
     if !wait_for_kinds(&discovery, &kinds, &stop).await {
         return Ok(());
@@ -200,6 +200,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let frozen = move || leave.give_up_frozen(&queues);
     vital.watch(end.clone(), frozen).context("cannot start threads")?;
     watches::start(&context.shared, &client, &tasks, &end);
+    if context.workflow_runs.is_some() {
+        watches::start_runs(&context, &client, &tasks, &end);
+    }
     if let Some(members) = context.clusters.members() {
         let pending = context.clusters.concerned();
         context.metrics.register_clusters(Arc::clone(members), pending)?;
@@ -209,6 +212,12 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     tokio::select! {
         () = watches::synced(&context) => {}
         () = stop.cancelled() => return Ok(()),
+    }
+    if context.workflow_runs.is_some() {
+        tokio::select! {
+            () = context.runs.store.synced() => {}
+            () = stop.cancelled() => return Ok(()),
+        }
     }
     synced.pass();
     info!(

@@ -6,13 +6,13 @@ use vela_api::workflow::WorkflowExecuteMode;
 use vela_api::{
     RawExtension, Workflow, WorkflowRun, WorkflowStep, WorkflowStepDefinition, builtin,
 };
-use vela_workflow::generate;
+use vela_workflow::generate::{self, GenerateError};
 
-use crate::application::context::AppContext;
 use crate::application::facts::{self, parse::Used};
 use crate::definitions::Definitions;
-use crate::messages;
 use crate::queue::Key;
+
+use super::error::StartError;
 
 /// What was found.
 #[derive(Debug)]
@@ -30,22 +30,23 @@ pub(super) struct Found {
 /// Resolves everything that a run refers to.
 ///
 /// # Errors
-/// A sentence about what is missing, or cannot be part of a run.
-pub(super) fn collect(ctx: &AppContext, run: &WorkflowRun) -> Result<Found, String> {
+/// What is missing, or cannot be part of a run.
+pub(super) fn collect(definitions: &Definitions, run: &WorkflowRun) -> Result<Found, StartError> {
     let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
-    let (spec, definitions) = (&run.spec, &ctx.definitions);
+    let spec = &run.spec;
     let referenced = match (&spec.workflow_spec, spec.workflow_ref.as_str()) {
         (Some(_), _) => None,
-        (None, "") => return Err(messages::RUN_WITHOUT_WORKFLOW.to_owned()),
+        (None, "") => return Err(StartError::NoWorkflow),
         (None, name) => {
             let found = definitions.workflows.get(&Key::new(namespace, name));
-            Some(Workflow::clone(&*found.ok_or_else(|| messages::no_such_workflow(name))?))
+            let found = found.ok_or_else(|| StartError::UnknownWorkflow(name.to_owned()))?;
+            Some(Workflow::clone(&found))
         }
     };
     let own = spec.workflow_spec.as_ref().map(|own| &own.steps);
     let steps = own.or(referenced.as_ref().map(|it| &it.steps)).map_or(&[][..], Vec::as_slice);
     let mode = mode(run, referenced.as_ref());
-    let workflow = generate::run(steps, &mode).map_err(|error| error.to_string())?;
+    let workflow = generate::run(steps, &mode)?;
     let used = used(definitions, namespace, steps)?;
     Ok(Found { used, workflow, referenced, mode })
 }
@@ -67,7 +68,7 @@ fn used(
     definitions: &Definitions,
     namespace: &str,
     steps: &[WorkflowStep],
-) -> Result<Used, String> {
+) -> Result<Used, StartError> {
     let mut used = Used::default();
     for step in steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps)) {
         let kind = step.type_.as_str();
@@ -76,11 +77,12 @@ fn used(
         }
         let found =
             definitions.find::<WorkflowStepDefinition>(namespace, kind).ok_or_else(|| {
-                let text = definitions.missing::<WorkflowStepDefinition>(namespace, kind);
-                messages::of_step(&step.name, &text)
+                let missing = definitions.missing::<WorkflowStepDefinition>(namespace, kind);
+                StartError::NoDefinition { step: step.name.clone(), missing }
             })?;
         if facts::label(&found.metadata, label::DEFINITION_SCOPE) == APPLICATION_SCOPE {
-            return Err(vela_workflow::messages::step_needs_application(&step.name, kind));
+            let (step, kind) = (step.name.clone(), kind.to_owned());
+            return Err(GenerateError::NeedsApplication { step, kind }.into());
         }
         used.steps.insert(kind.to_owned(), found);
     }
@@ -161,9 +163,9 @@ mod tests {
         assert_eq!(resolve("request").unwrap(), ["request"]);
         assert_eq!(resolve("own").unwrap(), ["own"]);
         assert_eq!(resolve("suspend").unwrap(), Vec::<String>::new());
-        let text = resolve("requst").unwrap_err();
+        let text = resolve("requst").unwrap_err().to_string();
         assert!(text.contains("step s") && text.contains("\"requst\" not found"), "{text}");
-        let text = resolve("deploy").unwrap_err();
+        let text = resolve("deploy").unwrap_err().to_string();
         assert!(text.contains("step s of type deploy needs an Application"), "{text}");
     }
 }

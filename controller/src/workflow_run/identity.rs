@@ -8,16 +8,17 @@ use vela_cluster::{ApiError, Identity};
 use vela_seal::Content as _;
 
 use crate::application::context::AppContext;
-use crate::messages;
+
+use super::error::StartError;
 
 /// Who acts for a run as it is stored, or why nobody may.
 ///
 /// # Errors
 /// The API server does not say whether the author is an administrator still.
-pub(super) async fn of(
+pub(super) async fn author(
     ctx: &AppContext,
     run: &WorkflowRun,
-) -> Result<Result<Identity, String>, ApiError> {
+) -> Result<Result<Identity, StartError>, ApiError> {
     let acting = &ctx.settings.acting;
     let annotation = |key: &str| annotation_of(&run.metadata, key);
     let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
@@ -25,8 +26,8 @@ pub(super) async fn of(
         return Ok(Ok(acting.identity(annotation, namespace, None, false)));
     }
     let Some(stamp) = ctx.keys.get().and_then(|keys| run.author(&keys)) else {
-        let name = run.metadata.name.as_deref().unwrap_or_default();
-        return Ok(Err(messages::run_not_stamped(namespace, name)));
+        let name = run.metadata.name.clone().unwrap_or_default();
+        return Ok(Err(StartError::NotStamped { namespace: namespace.to_owned(), name }));
     };
     // The stamp says who was an administrator then; whether he is one still is asked now.
     let is_administrator = match &stamp.administrator {

@@ -4,6 +4,7 @@
 //! runs, `status.rs` what the status says; the steps themselves are those of Applications ([`workflow::pass`]), whose objects are
 //! written and not recorded.
 
+mod error;
 mod facts;
 mod identity;
 mod status;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use vela_api::names::annotation;
+use vela_api::names::{annotation, event};
 use vela_api::{Application, V1ALPHA1, WorkflowRun, WorkflowRunStatus, annotation_of};
 use vela_apply::plan::PatchKind;
 use vela_cluster::{ApiError, Identity, Stored as _, Target};
@@ -23,9 +24,9 @@ use crate::application::authors;
 use crate::application::component::RenderInput;
 use crate::application::context::AppContext;
 use crate::application::session::Session;
-use crate::application::workflow::owner::{OwnerKind, WorkflowOwner};
 use crate::application::workflow::store::Store;
 use crate::application::workflow::{self, run::Run};
+use crate::application::workflow_owner::{OwnerKind, WorkflowOwner};
 use crate::evaluation;
 use crate::events::Severity;
 use crate::queue::{Key, Next};
@@ -76,18 +77,14 @@ async fn advance(ctx: &AppContext, key: &Key, run: &WorkflowRun) -> Result<Next,
     let stored = status::to_workflow(&run.status);
     let owner =
         WorkflowOwner { kind: OwnerKind::WorkflowRun, metadata: &run.metadata, run: Some(&stored) };
-    let author = match identity::of(ctx, run).await? {
-        Ok(author) => author,
-        // Only an edit by a known author helps.
-        Err(why) => {
-            return fail(ctx, run, &owner, Failure::of(Stage::Generate, why), Next::Done).await;
-        }
-    };
-    let found = match facts::collect(ctx, run) {
-        Ok(found) => found,
-        Err(why) => {
-            let failure = Failure::of(Stage::Generate, why);
-            return fail(ctx, run, &owner, failure, Next::Failed).await;
+    let author = identity::author(ctx, run).await?;
+    let start = author.and_then(|author| Ok((author, facts::collect(&ctx.definitions, run)?)));
+    let (author, found) = match start {
+        Ok(start) => start,
+        Err(error) => {
+            let next = if error.is_final() { Next::Done } else { Next::Failed };
+            let failure = Failure::of(Stage::Generate, error.to_string());
+            return stop(ctx, run, &owner, failure, next).await;
         }
     };
     let Found { used, workflow, referenced, mode } = found;
@@ -119,7 +116,7 @@ async fn advance(ctx: &AppContext, key: &Key, run: &WorkflowRun) -> Result<Next,
         Ok(store) => store,
         Err(error) => {
             let failure = Failure::of(Stage::Execute, error.to_string());
-            return fail(ctx, run, &owner, failure, Next::Failed).await;
+            return stop(ctx, run, &owner, failure, Next::Failed).await;
         }
     };
     let (now, engine) = (ctx.clock.now(), convert::from_api(&stored));
@@ -130,7 +127,7 @@ async fn advance(ctx: &AppContext, key: &Key, run: &WorkflowRun) -> Result<Next,
     // What the status will say must not outlive what it rests on.
     if let Err(error) = store.commit(ran.ran).await {
         let failure = Failure::not_stored(&error.to_string());
-        return fail(ctx, run, &owner, failure, Next::Failed).await;
+        return stop(ctx, run, &owner, failure, Next::Failed).await;
     }
     ctx.calls.noted(key);
     let progress = ran.progress;
@@ -143,7 +140,7 @@ async fn advance(ctx: &AppContext, key: &Key, run: &WorkflowRun) -> Result<Next,
         // One that is started again ends again.
         let began = wanted.start_time.as_ref().map(|time| time.0.to_string()).unwrap_or_default();
         let reason = Stage::Execute.reason();
-        ctx.events.emit(&owner.about(), Severity::Normal, reason, ended, &began);
+        emit(ctx, &owner, (Severity::Normal, reason), ended, &began);
         observe_end(ctx, progress.phase, &wanted);
         return Ok(Next::Done);
     }
@@ -164,7 +161,7 @@ fn subject(run: &WorkflowRun) -> Application {
 }
 
 /// A run that cannot go on: the condition, the phase and the event that say so.
-async fn fail(
+async fn stop(
     ctx: &AppContext,
     run: &WorkflowRun,
     owner: &WorkflowOwner<'_>,
@@ -174,9 +171,19 @@ async fn fail(
     // Once for each generation: it is reconciled again and again.
     let once = run.metadata.generation.unwrap_or_default().to_string();
     let reason = failure.stage.reason();
-    ctx.events.emit(&owner.about(), Severity::Warning, reason, &failure.event(), &once);
+    emit(ctx, owner, (Severity::Warning, reason), &failure.event(), &once);
     write(ctx, run, &status::failed(&run.status, &failure, ctx.clock.now())).await?;
     Ok(next)
+}
+
+fn emit(
+    ctx: &AppContext,
+    owner: &WorkflowOwner<'_>,
+    (severity, reason): (Severity, &str),
+    text: &str,
+    once: &str,
+) {
+    ctx.events.named(event::WORKFLOW_RUN).emit(&owner.about(), severity, reason, text, once);
 }
 
 fn target(key: &Key) -> Target<'_> {

@@ -104,7 +104,7 @@ pub mod label {
     pub const DEFINITION_SCOPE: &str = "custom.definition.oam.dev/scope";
     /// Name of the WorkflowRun whose step applied the object.
     pub const RUN_NAME: &str = "workflowrun.oam.dev/name";
-    /// Its namespace.
+    /// Namespace of that WorkflowRun.
     pub const RUN_NAMESPACE: &str = "workflowrun.oam.dev/namespace";
     /// Legacy component revisions.
     pub const CONTROLLER_REVISION_COMPONENT: &str = "controller.oam.dev/component";
@@ -459,6 +459,8 @@ pub mod reason {
 pub mod event {
     /// Source component of the Application controller's events.
     pub const APPLICATION: &str = "Application";
+    /// That of the WorkflowRun controller's.
+    pub const WORKFLOW_RUN: &str = "WorkflowRun";
     /// The Application was parsed.
     pub const PARSED: &str = "Parsed";
     /// The components were rendered.

@@ -28,7 +28,7 @@ use crate::application::dispatch::error::{DeleteError, Denial, DispatchError, Wr
 use crate::application::revision::store;
 use crate::application::session::Session;
 use crate::application::trackers::Trackers;
-use crate::application::workflow::owner::OwnerKind;
+use crate::application::workflow_owner::OwnerKind;
 
 /// Objects at these positions.
 fn at<'o>(objects: &'o [Value], positions: &[usize]) -> Vec<&'o Value> {

@@ -30,7 +30,7 @@ use super::trackers::Trackers;
 use crate::application::dispatch::completed::Completion;
 use crate::application::revision::pending::PendingRevision;
 use crate::application::session::decoded::DecodedObjects;
-use crate::application::workflow::owner::{OwnerKind, WorkflowOwner};
+use crate::application::workflow_owner::{OwnerKind, WorkflowOwner};
 
 /// What a reconcile dispatches with.
 #[derive(Debug)]

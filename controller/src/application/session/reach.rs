@@ -15,7 +15,7 @@ use crate::queue::Key;
 use crate::application::actors::{Actors, CoAuthor, Requests};
 use crate::application::context::AppContext;
 use crate::application::session::Session;
-use crate::application::workflow::owner::OwnerKind;
+use crate::application::workflow_owner::OwnerKind;
 
 /// A cluster that can be reached.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use vela_cluster::{ApiError, Identity, Target};
 use crate::application::context::AppContext;
 use crate::messages;
 
-use super::owner::WorkflowOwner;
 use super::store::Store;
+use crate::application::workflow_owner::WorkflowOwner;
 
 /// The type of the policy.
 const POLICY: &str = "debug";

@@ -22,8 +22,8 @@ use crate::events::Severity;
 use crate::messages;
 
 use super::cached::CachedContext;
-use super::owner::WorkflowOwner;
 use super::sealed;
+use crate::application::workflow_owner::WorkflowOwner;
 
 /// The event for entries that we did not write.
 const FOREIGN_CONTEXT: &str = "ForeignContext";

@@ -11,7 +11,7 @@ use vela_workflow::Reply;
 
 use crate::application::converge::prune;
 use crate::application::workflow::error::StepError;
-use crate::application::workflow::owner::OwnerKind;
+use crate::application::workflow_owner::OwnerKind;
 use crate::evaluation::{EvaluationScope, NotEvaluated};
 use crate::messages;
 

@@ -22,7 +22,7 @@ use vela_workflow::{Outcome, Reply};
 use crate::application::placement::Placement;
 use crate::application::session::Session;
 use crate::application::workflow::error::StepError;
-use crate::application::workflow::owner::OwnerKind;
+use crate::application::workflow_owner::OwnerKind;
 use crate::messages;
 
 pub(super) use super::components::Done;

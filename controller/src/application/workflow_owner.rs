@@ -42,25 +42,25 @@ impl<'a> From<&'a Application> for WorkflowOwner<'a> {
 }
 
 impl<'a> WorkflowOwner<'a> {
-    pub(super) fn namespace(&self) -> &'a str {
+    pub(in crate::application) fn namespace(&self) -> &'a str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn name(&self) -> &'a str {
+    pub(in crate::application) fn name(&self) -> &'a str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn uid(&self) -> &'a str {
+    pub(in crate::application) fn uid(&self) -> &'a str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
     /// `apiVersion` and `kind`.
-    pub(super) fn type_names(&self) -> (&'static str, &'static str) {
+    pub(in crate::application) fn type_names(&self) -> (&'static str, &'static str) {
         self.kind.names()
     }
 
     /// A reference to it as owner.
-    pub(super) fn reference(&self) -> OwnerReference {
+    pub(in crate::application) fn reference(&self) -> OwnerReference {
         let (api_version, kind) = self.type_names();
         OwnerReference {
             api_version: api_version.to_owned(),
