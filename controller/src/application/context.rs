@@ -57,7 +57,7 @@ pub struct AppContext {
     /// Plans runs; without it nobody does.
     pub planner: Option<Planner>,
     /// The context of WorkflowRuns, where they are handled.
-    pub workflow_runs: Option<Arc<AppContext>>,
+    pub workflow_runs: Option<Arc<Self>>,
     /// Runs happen in a plan only.
     pub(crate) rehearsal: Option<Rehearsal>,
     /// Which Applications are set aside.

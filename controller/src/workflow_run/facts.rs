@@ -106,7 +106,7 @@ pub(super) fn context(run: &WorkflowRun) -> Value {
 mod tests {
     use super::*;
 
-    fn run(spec: Value, status: Value) -> WorkflowRun {
+    fn run(spec: &Value, status: &Value) -> WorkflowRun {
         let metadata = json!({"name": "r", "namespace": "n"});
         serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status}))
             .unwrap()
@@ -127,14 +127,14 @@ mod tests {
             (dag.clone(), began, None, ["StepByStep", "DAG"]),
             (dag, json!({"mode": {}, "suspend": true}), None, ["DAG", "StepByStep"]),
         ] {
-            let mode = mode(&run(spec, status), referenced);
+            let mode = mode(&run(&spec, &status), referenced);
             assert_eq!([mode.steps.as_str(), mode.sub_steps.as_str()], expected);
         }
     }
 
     #[test]
     fn what_a_run_says_of_its_context_counts() {
-        let run = run(json!({"context": {"env": {"a": 1}, "name": "other"}}), json!({}));
+        let run = run(&json!({"context": {"env": {"a": 1}, "name": "other"}}), &json!({}));
         let expected = json!({"name": "other", "namespace": "n", "workflowName": "",
             "publishVersion": "", "env": {"a": 1}});
         assert_eq!(context(&run), expected);

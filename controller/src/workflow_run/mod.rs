@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    fn run(metadata: Value, status: Value) -> WorkflowRun {
+    fn run(metadata: &Value, status: &Value) -> WorkflowRun {
         serde_json::from_value(json!({"metadata": metadata, "spec": {}, "status": status})).unwrap()
     }
 
@@ -247,7 +247,7 @@ mod tests {
             (required.clone(), json!({}), "v1", false, false),
             (required, json!({}), "v2", true, true),
         ] {
-            let run = run(metadata, status);
+            let run = run(&metadata, &status);
             assert_eq!(is_due(&run, version, strict), due, "{run:?}");
         }
     }

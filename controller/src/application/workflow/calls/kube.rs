@@ -113,10 +113,11 @@ impl Calling<'_, '_, '_> {
             set_label(object, name, &session.owner.name);
             set_label(object, namespace, &session.owner.namespace);
         }
-        Ok(match session.owner_kind {
-            OwnerKind::Application => session.dispatch(objects, cluster).await?,
-            OwnerKind::WorkflowRun => session.apply_untracked(objects, cluster).await?,
-        })
+        let applied = match session.owner_kind {
+            OwnerKind::Application => session.dispatch(objects, cluster).await,
+            OwnerKind::WorkflowRun => session.apply_untracked(objects, cluster).await,
+        };
+        Ok(applied?)
     }
 
     pub(super) async fn read(&mut self, params: &Value) -> Reply {
