@@ -54,6 +54,7 @@ pub fn run_command(mut arguments: impl Iterator<Item = OsString>) -> Option<Exit
         editor::COMMAND => Some(editor::main(all)),
         plan::COMMAND => Some(plan::main(all)),
         fleet::COMMAND => Some(fleet::main(all)),
+        fleet::labels::COMMAND => Some(fleet::labels::main(all)),
         ui::COMMAND => Some(ui::main(all)),
         _ => None,
     }

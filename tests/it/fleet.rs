@@ -27,15 +27,23 @@ struct World {
 }
 
 impl World {
-    /// Three replicas that share.
-    async fn new(name: &'static str) -> Self {
+    /// One replica that would share, with flags in addition to those of the chart.
+    async fn of(name: &'static str, flags: &[&str]) -> Self {
         let cluster = Cluster::start(name).await.unwrap();
         let values = vec!["sharding.mode=auto".to_owned()];
-        let options = Options { values, ..Options::default() };
+        let controller_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let options = Options { values, controller_flags, ..Options::default() };
         let deployed = Deployed::start(&cluster, &binaries(), &options).await.unwrap();
         let client = cluster.client().await.unwrap();
         until("admission", LIMIT, async || admits(&client).await.is_ok()).await;
-        let mut world = Self { cluster, deployed, client, others: Vec::new() };
+        let world = Self { cluster, deployed, client, others: Vec::new() };
+        world.balanced(1).await;
+        world
+    }
+
+    /// Three replicas that share.
+    async fn new(name: &'static str) -> Self {
+        let mut world = Self::of(name, &[]).await;
         for name in ["controller-2", "controller-3"] {
             world.add(name).await;
         }
@@ -224,5 +232,197 @@ async fn a_roll_out_is_a_chain_of_short_hand_overs() {
     let root = world.leases().get("kubevela").await.unwrap();
     assert_eq!(root.spec.unwrap().holder_identity.as_deref(), Some(""));
     assert_eq!(world.buckets().await.len(), 0);
+    world.cluster.stop();
+}
+
+const LABEL: &str = "controller.core.oam.dev/scheduled-shard-id";
+const ANNOTATION: &str = "controller.core.oam.dev/shard";
+
+impl World {
+    /// Another replica, of a pool.
+    async fn add_to_pool(&mut self, name: &'static str, pool: &str) {
+        let replica = self.deployed.controller.replica(&self.cluster, name).unwrap();
+        let replica = replica.with_flags([format!("--shard-id={pool}")]);
+        replica.start(&self.cluster).unwrap();
+        replica.ready().await.unwrap();
+        self.others.push(replica);
+    }
+
+    async fn label(&self, name: &str, shard: Option<&str>) {
+        let edit = Patch::Merge(json!({"metadata": {"labels": {LABEL: shard}}}));
+        applications(self.client.clone())
+            .patch(name, &PatchParams::default(), &edit)
+            .await
+            .unwrap();
+    }
+
+    /// Waits until the annotations of Applications name a pool.
+    async fn moved(&self, names: &[String], pool: Option<&str>) {
+        until(&format!("{names:?} are in pool {pool:?}"), LIMIT, async || {
+            for name in names {
+                let app = applications(self.client.clone()).get(name).await.unwrap();
+                let annotations = app.metadata.annotations.unwrap_or_default();
+                if annotations.get(ANNOTATION).map(String::as_str) != pool {
+                    return false;
+                }
+            }
+            true
+        })
+        .await;
+    }
+
+    /// The replicas that wrote for an Application from a position of the audit log on.
+    fn writers(&self, from: u64, name: &str) -> BTreeSet<String> {
+        let log = audit::read(&self.cluster.audit_log(), from).unwrap();
+        let of_app =
+            log.into_iter().filter(|entry| of_an_application(entry) && app_of(entry) == name);
+        of_app.map(|entry| entry.agent.split('/').nth(2).unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Waits until a replica holds so many buckets.
+    async fn holds(&self, pod: &str, count: usize) {
+        until(&format!("{pod} holds {count} buckets"), LIMIT, async || {
+            self.buckets().await.get(pod) == Some(&count)
+        })
+        .await;
+    }
+}
+
+/// One replica of the default pool, and a pool of one replica. The label moves Applications, while they are edited.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_takes_the_applications_that_are_labelled_so() {
+    let mut world = World::of("fleet-pool", &[]).await;
+    for name in names() {
+        world.apply(&name, "1").await;
+    }
+    // A label that names no pool has no effect.
+    world.label("app-0", Some("gold")).await;
+    world.edit_all("2", LIMIT).await;
+    world.moved(&["app-0".to_owned()], None).await;
+    let from = world.position();
+    world.add_to_pool("controller-gold", "gold").await;
+    world.moved(&["app-0".to_owned()], Some("gold")).await;
+    world.holds("controller-gold", 256).await;
+    let (gold, others): (Vec<String>, Vec<String>) =
+        names().partition(|name| name.ends_with(['0', '5']));
+    for name in &gold {
+        world.label(name, Some("gold")).await;
+    }
+    // In the middle of the moves.
+    world.edit_all("3", LIMIT).await;
+    world.moved(&gold, Some("gold")).await;
+    world.is_exclusive(from, 2).await;
+    let from = world.position();
+    world.edit_all("4", LIMIT).await;
+    for (names, writer) in [(&gold, "controller-gold"), (&others, "controller-0")] {
+        for name in names {
+            assert_eq!(world.writers(from, name), BTreeSet::from([writer.to_owned()]), "{name}");
+        }
+    }
+    // The annotation is the fleet's alone.
+    let edit = Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION: null}}}));
+    let api = applications(world.client.clone());
+    let kept = api.patch("app-0", &PatchParams::default(), &edit).await.unwrap();
+    assert_eq!(kept.metadata.annotations.unwrap()[ANNOTATION], "gold");
+    // Back, each in one step.
+    for name in &gold {
+        world.label(name, None).await;
+    }
+    world.edit_all("5", LIMIT).await;
+    world.moved(&gold, None).await;
+    world.is_exclusive(from, 2).await;
+    world.cluster.stop();
+}
+
+/// The only replica of a pool dies: the default pool works for it after a while, and it gets its Applications back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_dies_falls_back_and_returns() {
+    let mut world = World::of("fleet-fallback", &["--shard-fallback=2s"]).await;
+    world.add_to_pool("controller-gold", "gold").await;
+    for name in names() {
+        world.apply(&name, "1").await;
+        world.label(&name, Some("gold")).await;
+    }
+    let all: Vec<String> = names().collect();
+    world.moved(&all, Some("gold")).await;
+    world.edit_all("2", LIMIT).await;
+    let from = world.position();
+    let gold = world.others.remove(0);
+    gold.kill().unwrap();
+    let served = world.edit_all("3", LIMIT).await;
+    eprintln!(
+        "all edits after the death of the pool were served within {:.1} s",
+        served.as_secs_f64()
+    );
+    world.is_exclusive(from, 2).await;
+    assert_eq!(world.buckets().await.len(), 1);
+    world.moved(&all, Some("gold")).await;
+    // It returns, and nothing has to be written for that.
+    let from = world.position();
+    gold.start(&world.cluster).unwrap();
+    gold.ready().await.unwrap();
+    world.holds("controller-gold", 256).await;
+    world.edit_all("4", LIMIT).await;
+    world.is_exclusive(from, 2).await;
+    // A planned stop waits for nobody.
+    let from = world.position();
+    assert!(gold.stop(Duration::from_secs(25)).unwrap(), "it ends by itself");
+    let served = world.edit_all("5", LIMIT).await;
+    eprintln!("after a planned stop of the pool: {:.2} s", served.as_secs_f64());
+    for name in names() {
+        assert_eq!(world.writers(from, &name), BTreeSet::from(["controller-0".to_owned()]), "{name}");
+    }
+    world.cluster.stop();
+}
+
+/// A shard of Go's that runs keeps its Applications: the fleet waits until its Lease is not renewed for its duration.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shard_of_another_controller_is_left_alone() {
+    let world = World::of("fleet-foreign", &[]).await;
+    let leases = world.leases();
+    let spec = |renewed: &str| {
+        json!({"holderIdentity": "go-slave_1", "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": renewed, "leaseTransitions": 0})
+    };
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "kubevela-shard-0"}, "spec": spec("2026-01-01T00:00:00.000000Z")});
+    let lease: Lease = serde_json::from_value(lease).unwrap();
+    leases.create(&PostParams::default(), &lease).await.unwrap();
+    let spec_of = |name: &str| {
+        json!({"components": [{"name": "c", "type": "k8s-objects", "properties": {"objects": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": "1"}}]}}]})
+    };
+    let api = applications(world.client.clone());
+    for (name, shard) in [("app-theirs", "shard-0"), ("app-ours", "shard-1")] {
+        let app = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": name, "labels": {LABEL: shard}}, "spec": spec_of(name)});
+        let app: DynamicObject = serde_json::from_value(app).unwrap();
+        api.create(&PostParams::default(), &app).await.unwrap();
+    }
+    // It renews twice; each time its duration starts again.
+    let since = Instant::now();
+    for renewed in ["2026-01-01T00:00:02.000000Z", "2026-01-01T00:00:04.000000Z"] {
+        until("the other one's Application runs", LIMIT, async || {
+            world.value("app-ours").await.is_some()
+        })
+        .await;
+        let patch = Patch::Merge(json!({"spec": spec(renewed)}));
+        leases.patch("kubevela-shard-0", &PatchParams::default(), &patch).await.unwrap();
+    }
+    let renewed = Instant::now();
+    until("the Application of the shard runs", LIMIT, async || {
+        world.value("app-theirs").await.is_some()
+    })
+    .await;
+    assert!(renewed.elapsed() >= Duration::from_secs(13), "{:?}", renewed.elapsed());
+    eprintln!(
+        "taken over {:.1} s after the last renewal, {:.1} s in all",
+        renewed.elapsed().as_secs_f64(),
+        since.elapsed().as_secs_f64()
+    );
+    let held = leases.get("kubevela-shard-0").await.unwrap();
+    assert!(held.spec.unwrap().holder_identity.unwrap().starts_with("controller-0_"));
+    let app = api.get("app-theirs").await.unwrap();
+    assert_eq!(app.metadata.annotations.unwrap_or_default().get(ANNOTATION), None);
     world.cluster.stop();
 }

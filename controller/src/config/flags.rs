@@ -5,11 +5,23 @@ use std::time::Duration;
 use clap::Parser;
 use vela_cluster::flags::KubeFlags;
 use vela_serve::flags::{GateFlags, ProcessFlags, duration};
+use vela_shard::MASTER;
 
 use crate::egress::policy;
 use crate::queue::Weights;
 
-use super::MASTER;
+/// When other pools work for one without replicas; `None`: never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fallback(pub(super) Option<Duration>);
+
+impl Fallback {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "never" => Ok(Self(None)),
+            _ => duration(text).map(|time| Self(Some(time))).map_err(ToOwned::to_owned),
+        }
+    }
+}
 
 /// The controller of KubeVela's control plane.
 #[derive(Debug, Parser)]
@@ -132,7 +144,8 @@ pub struct Flags {
     /// Handle the Applications of one shard only.
     #[arg(long)]
     pub(super) enable_sharding: bool,
-    /// Name of the shard. Shards other than `master` run only the Application controller.
+    /// Name of the shard. With --enable-sharding shards other than `master` run only the Application controller; with
+    /// --sharding=auto it is the pool of this replica.
     #[arg(long, default_value = MASTER)]
     pub(super) shard_id: String,
     /// Whether replicas share the Applications among themselves: off or auto.
@@ -147,6 +160,10 @@ pub struct Flags {
     /// Time between renewals.
     #[arg(long, default_value = "1.5s", value_parser = duration)]
     pub(super) shard_retry_period: Duration,
+    /// Time after which the replicas of the default pool work for a pool (--shard-id) that has no replica; `never`: its
+    /// Applications wait, and so do those whose label names no pool.
+    #[arg(long, default_value = "30s", value_parser = Fallback::parse)]
+    pub(super) shard_fallback: Fallback,
     /// Version written to new Applications and compared with the version they require.
     #[arg(long, default_value = vela_api::KUBEVELA_VERSION)]
     pub(super) advertised_version: String,

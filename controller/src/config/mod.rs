@@ -11,11 +11,12 @@ use vela_cluster::members::{AddressRules, NoMap, RulesMap, SecretRules};
 use vela_serve::flags::ProcessFlags;
 use vela_serve::gates::{GateError, Gates};
 use vela_serve::process::Configuration;
+use vela_shard::{MASTER, has_lease, is_shard_id, pool_of};
 
 use crate::charts::download::Rules;
 use crate::context::AllowedTypes;
 use crate::egress::policy::Egress;
-use crate::fleet::Pace;
+use crate::fleet::{Pace, Pools};
 use crate::queue::Weights;
 use crate::registry::{self, Selection};
 
@@ -90,7 +91,7 @@ pub struct Config {
     /// The shard whose Applications are handled; `None`: all Applications are.
     pub shard: Option<String>,
     /// Several replicas work, each on its share; `None`: one does.
-    pub fleet: Option<Pace>,
+    pub fleet: Option<(Pace, Pools)>,
     /// Our version, as Applications see it.
     pub version: String,
     /// Controllers to run.
@@ -174,19 +175,6 @@ pub enum ConfigError {
     ExchangeRules(#[from] NoMap),
 }
 
-/// The shard that does everything that is done once for all of them.
-const MASTER: &str = "master";
-
-/// Whether a shard can have a name: it is part of that of a Lease, and the value of a label.
-fn is_shard(name: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = name.as_bytes();
-    name.len() <= 63
-        && bytes.first().copied().is_some_and(is_plain)
-        && bytes.last().copied().is_some_and(is_plain)
-        && bytes.iter().all(|byte| is_plain(*byte) || matches!(*byte, b'-' | b'.'))
-}
-
 /// How long before others may take the root Lease a fleet stops writing.
 const ROOT_MARGIN: Duration = Duration::from_secs(2);
 /// The least time for which its holder is believed: members learn of renewals from lists that are two seconds apart.
@@ -196,7 +184,8 @@ const ROOT_LEAST: Duration = Duration::from_secs(10);
 fn why_no_fleet(
     pace: &Pace,
     election: Option<&Election>,
-    (by_label, shard): (bool, &str),
+    by_label: bool,
+    (shard, use_webhook): (&str, bool),
 ) -> Option<&'static str> {
     let Some(election) = election else {
         return Some("--enable-leader-election is needed: replicas find each other by Leases");
@@ -204,8 +193,15 @@ fn why_no_fleet(
     if by_label {
         return Some("--enable-sharding is the other way to share the work, by a label");
     }
-    if shard != MASTER {
-        return Some("--shard-id means nothing yet: every replica is of the one pool there is");
+    if shard != MASTER && !has_lease(shard) {
+        return Some(
+            "--shard-id must be lower case letters, digits, `-` and `.`, at most 63, and neither `shards` nor begin with `member-`",
+        );
+    }
+    if shard != MASTER && !use_webhook {
+        return Some(
+            "--shard-id needs the admission webhook (--use-webhook), which protects the annotation that decides on pools",
+        );
     }
     if pace.lease_duration.as_secs_f64() < pace.renew_deadline.as_secs_f64() * 1.5 {
         return Some("--shard-lease-duration must be at least 1.5 times --shard-renew-deadline");
@@ -294,6 +290,7 @@ impl TryFrom<Flags> for Config {
             shard_lease_duration,
             shard_renew_deadline,
             shard_retry_period,
+            shard_fallback,
             advertised_version,
             use_webhook,
             webhook_service,
@@ -337,7 +334,7 @@ impl TryFrom<Flags> for Config {
             protected: protected_identity,
         };
         let mut controllers = Selection::parse(&controllers, &gates)?;
-        if enable_sharding && !is_shard(&shard_id) {
+        if enable_sharding && !is_shard_id(&shard_id) {
             return Err(ConfigError::Shard(shard_id));
         }
         let given_shard = shard_id.clone();
@@ -370,14 +367,21 @@ impl TryFrom<Flags> for Config {
             renew_deadline: leader_election_renew_deadline,
             retry_period: leader_election_retry_period,
         });
-        let fleet = (sharding == "auto").then_some(Pace {
+        let pace = Pace {
             lease_duration: shard_lease_duration,
             renew_deadline: shard_renew_deadline,
             retry_period: shard_retry_period,
             root_permitted: leader_election_lease_duration.saturating_sub(ROOT_MARGIN),
-        });
-        if let Some(pace) = &fleet {
-            let why = why_no_fleet(pace, election.as_ref(), (enable_sharding, &given_shard));
+        };
+        let pools = Pools {
+            own: pool_of(&given_shard).to_owned(),
+            fallback: shard_fallback.0,
+            are_on: use_webhook,
+        };
+        let fleet = (sharding == "auto").then_some((pace, pools));
+        if let Some((pace, _)) = &fleet {
+            let of_pool = (&*given_shard, use_webhook);
+            let why = why_no_fleet(pace, election.as_ref(), enable_sharding, of_pool);
             if let Some(why) = why {
                 return Err(ConfigError::Fleet(why));
             }

@@ -73,7 +73,9 @@ fn a_fleet_needs_an_election_and_times_that_can_work() {
     assert!(config(&[]).unwrap().fleet.is_none());
     for (flags, why) in [
         (&["--enable-sharding"][..], "--enable-sharding is the other way"),
-        (&["--shard-id=shard-0"], "--shard-id means nothing yet"),
+        (&["--shard-id=shard-0"], "--shard-id needs the admission webhook"),
+        (&["--shard-id=shards", "--use-webhook"], "nor begin with `member-`"),
+        (&["--shard-id=Shard_0", "--use-webhook"], "lower case letters"),
         (&["--shard-lease-duration=7s"], "at least 1.5 times"),
         (&["--shard-retry-period=3s"], "at least twice"),
         (&["--leader-election-lease-duration=9s"], "at least 10s"),

@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::core::ObjectMeta;
 use vela_api::names::annotation;
-use vela_shard::{Holder, Millis, Observed, RecordError, Table};
+use vela_shard::{Holder, Millis, Observed, RecordError, Table, has_lease};
 
 /// The names of a fleet's Leases. All begin with that of the root.
 #[derive(Debug, Clone)]
@@ -35,6 +35,18 @@ impl Names {
         };
         let pod: String = pod.chars().map(plain).take(150).collect();
         format!("{}-member-{}", self.root, pod.trim_matches('-'))
+    }
+
+    /// The Lease on which Go's controllers of a shard elect.
+    #[must_use]
+    pub fn shard(&self, shard: &str) -> String {
+        format!("{}-{shard}", self.root)
+    }
+
+    /// The shard whose controllers elect on a Lease, if there can be any.
+    pub(super) fn shard_of<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let shard = name.strip_prefix(&self.root)?.strip_prefix('-')?;
+        has_lease(shard).then_some(shard)
     }
 
     /// Whether a Lease is a member's.
@@ -206,6 +218,15 @@ mod tests {
         assert_eq!((&*seized.id, seized.seized), ("pod-1_u", true));
         assert!(first.stamp != seized.stamp);
         assert_eq!(observed(&renewed(new("vela-system", "kubevela"), "pod-1_u", 8, &[])), None);
+    }
+
+    #[test]
+    fn the_lease_of_a_shard_is_none_of_the_fleet() {
+        let names = Names { root: "kubevela".to_owned() };
+        assert_eq!(names.shard_of(&names.shard("shard-0")), Some("shard-0"));
+        for other in [&*names.table(), &names.member("pod-1"), "kubevela", "other-shard-0"] {
+            assert_eq!(names.shard_of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,34 +1,43 @@
 //! This replica as a member of a fleet: several replicas share the Applications by themselves (`--sharding=auto`, docs/scaling.md).
 //!
 //! What is decided is decided in `vela-shard`; here it is asked and acted on. [`Fleet`] is what all tasks
-//! share, `state` what is in flight of each slot, `permit` what the fence asks before each write. `tasks` has a file for each thing
-//! that a member does: renew its Lease, observe the others', follow the table, write it, judge the silent. `takeover` reads an
-//! Application again before the first write for it. `lease` reads and writes the Leases, `show` prints them.
+//! share, `state` what is in flight of each slot, `working` what queues ask, `permit` what the fence asks before each write. `tasks`
+//! has a file for each thing that a member does: renew its Lease, observe the others', follow the table, write it, judge the silent,
+//! report what the fleet leaves alone. `takeover` reads an Application again before the first write for it, `moves` hands one over
+//! to another pool. `lease` reads and writes the Leases, `show` prints them; `labels` labels what has no shard.
 
 mod clock;
+pub mod labels;
 mod lease;
+mod moves;
 mod permit;
 mod show;
 mod state;
 mod takeover;
 mod tasks;
+mod working;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use vela_cluster::Key;
-use vela_cluster::lease::permit::{Scope, within};
+use vela_api::names::{annotation, label};
+use vela_api::{Application, annotation_of};
+use vela_cluster::lease::permit::{Assignment, Scope, within};
+use vela_cluster::{Key, Store, Stored as _};
 use vela_serve::metrics::{Error, Registry};
-use vela_shard::{BUCKETS, Member, MemberId, Millis, Root, RootTiming, Slot, Timing, bucket_of};
+use vela_shard::{BUCKETS, Member, MemberId, Millis, RootTiming, Slot, Timing, bucket_of};
 
+use crate::application::facts;
 use crate::metrics::FleetMetrics;
 use crate::queue::Next;
 
-use state::{SlotState, State};
+use permit::slot_of;
+use state::State;
+use working::Working;
 
 pub use lease::Names;
 pub(crate) use permit::Permit;
@@ -45,8 +54,11 @@ const ROOT_REPLACED: Millis = 3_000;
 #[derive(Debug)]
 pub struct Fleet {
     state: Mutex<State>,
-    /// The buckets that are worked on, a bit each: asked for every key.
-    working: [AtomicU64; BUCKETS / 64],
+    /// What is worked on: asked for every key.
+    working: ArcSwap<Working>,
+    /// The Applications: what is not cached yet names no pool.
+    apps: Arc<Store<Application>>,
+    pools: Pools,
     /// Something changed that may call for an action.
     changed: Notify,
     /// Whether this member has the leader's duties.
@@ -74,12 +86,29 @@ pub struct Pace {
     pub root_permitted: Duration,
 }
 
+/// Pools of members, each with Applications of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pools {
+    /// That of this member; empty: the default one.
+    pub own: String,
+    /// How long a pool is without members until those of the default pool work for it; `None`: for ever, and Applications whose
+    /// label names no pool are left alone.
+    pub fallback: Option<Duration>,
+    /// Applications are moved to the pool that their label names. That needs the webhook: the annotation decides.
+    pub are_on: bool,
+}
+
 impl Fleet {
     /// A member that holds nothing yet.
     ///
     /// # Errors
     /// A metric cannot be registered.
-    pub fn new(id: &str, pace: Pace, registry: &Registry) -> Result<Self, Error> {
+    pub fn new(
+        id: &str,
+        (pace, pools): (Pace, Pools),
+        apps: Arc<Store<Application>>,
+        registry: &Registry,
+    ) -> Result<Self, Error> {
         let id: MemberId = id.into();
         let timing = Timing {
             permitted: clock::millis(pace.renew_deadline),
@@ -91,15 +120,13 @@ impl Fleet {
             renewed: ROOT_RENEWED,
             replaced: ROOT_REPLACED,
         };
-        // One more than there are buckets: the last slot is that of the leader's duties.
-        let slots = (0..=BUCKETS).map(|_| SlotState::default()).collect();
+        let own = (id, pools.own.as_str().into());
+        let member = Member::new(own, timing, BUCKETS, pools.fallback.map(clock::millis));
         Ok(Self {
-            state: Mutex::new(State {
-                member: Member::new(id, timing, BUCKETS),
-                root: Root::new(root),
-                slots,
-            }),
-            working: Default::default(),
+            state: Mutex::new(State::new(member, root)),
+            working: ArcSwap::default(),
+            apps,
+            pools,
             changed: Notify::new(),
             leads: watch::Sender::new(false),
             joined: watch::Sender::new(false),
@@ -112,38 +139,72 @@ impl Fleet {
     /// Whether an Application is worked on here.
     #[must_use]
     pub fn is_ours(&self, key: &Key) -> bool {
-        let bucket = usize::from(bucket_of(&key.namespace, &key.name));
-        let word = self.working.get(bucket / 64);
-        // Asked for every event of every Application: a lock here would be the busiest of the
-        // process.
-        word.is_some_and(|word| word.load(Ordering::Acquire) & (1 << (bucket % 64)) != 0)
-    }
-
-    fn set_working(&self, bucket: Slot, works: bool) {
-        let Some(word) = self.working.get(bucket / 64) else { return };
-        if works {
-            word.fetch_or(1 << (bucket % 64), Ordering::AcqRel);
-        } else {
-            word.fetch_and(!(1 << (bucket % 64)), Ordering::AcqRel);
+        match self.apps.get(key) {
+            Some(app) => self.owns(&app),
+            // What is remembered of it is forgotten, whoever it was.
+            None => self.working.load().pool(bucket_of(&key.namespace, &key.name)).is_some(),
         }
     }
 
-    /// Does something for an Application: its writes are checked against the permit of its bucket, and it ends when the bucket
-    /// is handed over. `None`: the bucket is not held, or not any more.
+    fn owns(&self, app: &Application) -> bool {
+        // Asked for every event of every Application: a lock here would be the busiest of the
+        // process.
+        let working = self.working.load();
+        let (key, pool, shard) = (app.key(), pool_annotation(app), shard_label(app));
+        let is_open = working.is_open(shard);
+        if is_open.is_none() && self.state.lock().elect(shard) {
+            self.changed.notify_one();
+        }
+        working.has(pool, bucket_of(&key.namespace, &key.name))
+            && is_open == Some(true)
+            && !self.is_frozen(&working, shard)
+    }
+
+    /// Whether an Application is left alone since its shard has no replica.
+    fn is_frozen(&self, working: &Working, shard: &str) -> bool {
+        self.pools.are_on && self.pools.fallback.is_none() && working.lacks(shard)
+    }
+
+    /// What decides who works on an Application, as far as it is known here.
+    fn assignment(&self, key: &Key) -> Assignment {
+        let bucket = bucket_of(&key.namespace, &key.name);
+        let app = self.apps.get(key);
+        let pool = match &app {
+            Some(app) => pool_annotation(app).into(),
+            None => self.working.load().pool(bucket).map_or_else(|| "".into(), Arc::clone),
+        };
+        Assignment { bucket, pool, shard: app.map_or("".into(), |app| shard_label(&app).into()) }
+    }
+
+    /// Does something for an Application: its writes are checked against the permit of its slot, and it ends when that is
+    /// handed over. `None`: the slot is not held, or not any more.
     pub(crate) async fn work<T>(
         &self,
         key: &Key,
         is_read: bool,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let bucket = bucket_of(&key.namespace, &key.name);
-        let scope = if is_read { Scope::Bucket(bucket) } else { Scope::Unread(bucket) };
-        self.attempt(usize::from(bucket), scope, work).await
+        self.work_as(Arc::new(self.assignment(key)), is_read, work).await
+    }
+
+    async fn work_as<T>(
+        &self,
+        assignment: Arc<Assignment>,
+        is_read: bool,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        if !self.working.load().is_open(&assignment.shard).unwrap_or_default() {
+            return None;
+        }
+        let slot = slot_of(&assignment);
+        let scope =
+            if is_read { Scope::Application(assignment) } else { Scope::Unread(assignment) };
+        self.attempt(slot, scope, work).await
     }
 
     /// The same for the leader's duties.
     pub(crate) async fn lead<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        self.attempt(BUCKETS, Scope::Lead, work).await
+        self.attempt(Slot::Lead, Scope::Lead, work).await
     }
 
     async fn attempt<T>(
@@ -152,7 +213,7 @@ impl Fleet {
         scope: Scope,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let end = self.enter(slot)?;
+        let end = self.enter(&slot)?;
         // Counted down also when the attempt is cancelled or panics, or its slot could never be
         // drained.
         let _attempt = Attempt { fleet: self, slot };
@@ -162,12 +223,26 @@ impl Fleet {
         }
     }
 
-    fn enter(&self, slot: Slot) -> Option<CancellationToken> {
+    fn enter(&self, named: &Slot) -> Option<CancellationToken> {
         let mut state = self.state.lock();
         // Under the lock that stops the slot: none begins after it was found to be drained.
-        let slot = state.slots.get_mut(slot).filter(|slot| slot.works)?;
-        slot.attempts = slot.attempts.saturating_add(1);
-        Some(slot.end.clone())
+        let slot = state.resolve(named);
+        state.slots.get(&slot).filter(|slot| slot.works)?;
+        let flight = state.flights.entry(named.clone()).or_default();
+        if flight.end.is_cancelled() {
+            // That was of an earlier term: an attempt of this one would end at once.
+            flight.end = CancellationToken::new();
+        }
+        flight.attempts = flight.attempts.saturating_add(1);
+        Some(flight.end.clone())
+    }
+
+    /// Only a slot that is handed over waits for the last attempt and write.
+    fn notify_stopped(&self, state: &State, named: &Slot) {
+        let slot = state.slots.get(&state.resolve(named));
+        if slot.is_none_or(|slot| slot.stopped.is_some()) {
+            self.changed.notify_one();
+        }
     }
 
     /// Whether this member has the leader's duties.
@@ -217,18 +292,25 @@ struct Attempt<'f> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let mut state = self.fleet.state.lock();
-        if let Some(slot) = state.slots.get_mut(self.slot) {
-            slot.attempts = slot.attempts.saturating_sub(1);
-            // Only a slot that is handed over waits for the last attempt.
-            if slot.stopped.is_some() {
-                self.fleet.changed.notify_one();
-            }
+        if let Some(flight) = state.flights.get_mut(&self.slot) {
+            flight.attempts = flight.attempts.saturating_sub(1);
         }
+        self.fleet.notify_stopped(&state, &self.slot);
     }
+}
+
+/// The pool that the annotation of an Application names.
+fn pool_annotation(app: &Application) -> &str {
+    annotation_of(&app.metadata, annotation::SHARD)
+}
+
+/// The shard that the label of an Application names.
+fn shard_label(app: &Application) -> &str {
+    facts::label(&app.metadata, label::SCHEDULED_SHARD_ID)
 }
 
 /// What becomes of a key whose bucket is not held any more: its next owner has it in his queue.
 pub(crate) const GONE: Next = Next::Done;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

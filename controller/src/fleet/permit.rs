@@ -1,16 +1,28 @@
-//! What the fence asks before each write: for how long this member may write for the bucket.
+//! What the fence asks before each write: for how long this member may write for the Application.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use vela_cluster::lease::permit::{Permits, Scope, Sent};
-use vela_shard::BUCKETS;
+use vela_cluster::lease::permit::{Assignment, Permits, Scope, Sent};
+use vela_shard::{Millis, Slot};
 
+use super::state::State;
 use super::{Fleet, clock};
 
 /// What a fence keeps of this member: a write that is in flight outlives nobody else.
 #[derive(Debug, Clone)]
 pub(crate) struct Permit(pub(crate) Arc<Fleet>);
+
+/// The slot that an Application names.
+pub(super) fn slot_of(assignment: &Assignment) -> Slot {
+    Slot::Bucket(Arc::clone(&assignment.pool), assignment.bucket)
+}
+
+/// How long writes for an Application may go on.
+pub(super) fn left(state: &State, assignment: &Assignment, now: Millis) -> Option<Millis> {
+    let shard = state.shard(&assignment.shard, now)?;
+    Some(state.slot(&slot_of(assignment), now)?.min(shard))
+}
 
 impl Permits for Permit {
     fn limit(&self) -> Option<Duration> {
@@ -23,12 +35,13 @@ impl Permits for Permit {
         let mut state = fleet.state.lock();
         let (slot, left) = match scope {
             Scope::Process => (None, state.process(now)),
-            Scope::Lead => (Some(BUCKETS), state.slot(BUCKETS, now)),
-            Scope::Bucket(bucket) => {
-                (Some(usize::from(bucket)), state.slot(usize::from(bucket), now))
+            Scope::Lead => (Some(Slot::Lead), state.slot(&Slot::Lead, now)),
+            Scope::Application(assignment) => {
+                (Some(slot_of(&assignment)), left(&state, &assignment, now))
             }
-            Scope::Unread(bucket) => {
-                if let Some(slot) = state.slots.get_mut(usize::from(bucket)) {
+            Scope::Unread(assignment) => {
+                let slot = state.resolve(&slot_of(&assignment));
+                if let Some(slot) = state.slots.get_mut(&slot) {
                     // Counted, not sent: the takeover learns from it that the reconcile wanted to
                     // write.
                     slot.unread = slot.unread.wrapping_add(1);
@@ -43,20 +56,19 @@ impl Permits for Permit {
             return None;
         }
         let Some(slot) = slot else { return Some(Sent::new(|_| {})) };
-        state.slots.get_mut(slot)?.writes += 1;
+        let flight = state.flights.entry(slot.clone()).or_default();
+        flight.writes = flight.writes.saturating_add(1);
         let (fleet, until) = (Arc::clone(fleet), now.saturating_add(clock::millis(time)));
         Some(Sent::new(move |answered| {
             let mut state = fleet.state.lock();
-            let Some(slot) = state.slots.get_mut(slot) else { return };
-            slot.writes = slot.writes.saturating_sub(1);
+            let Some(flight) = state.flights.get_mut(&slot) else { return };
+            flight.writes = flight.writes.saturating_sub(1);
             // The server may still carry it out until its own deadline: the slot is not given away
             // before.
             if !answered {
-                slot.until = slot.until.max(until);
+                flight.until = flight.until.max(until);
             }
-            if slot.stopped.is_some() {
-                fleet.changed.notify_one();
-            }
+            fleet.notify_stopped(&state, &slot);
         }))
     }
 }

@@ -9,10 +9,12 @@ use clap::Parser;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ListParams};
+use vela_api::Application;
 use vela_api::names::annotation;
-use vela_shard::{BUCKETS, Table, bucket_of};
+use vela_shard::{PoolName, Slot, Table, bucket_of};
 
 use super::lease::{self, Names};
+use super::pool_annotation;
 use crate::command::{self, KubeconfigArgs};
 
 /// The command.
@@ -45,7 +47,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "a command for people")]
-fn say(answer: &anyhow::Result<String>) -> ExitCode {
+pub(super) fn say(answer: &anyhow::Result<String>) -> ExitCode {
     match answer {
         Ok(text) => {
             print!("{text}");
@@ -60,14 +62,22 @@ fn say(answer: &anyhow::Result<String>) -> ExitCode {
 
 async fn answer(flags: &Flags) -> anyhow::Result<String> {
     let (client, _) = flags.kubeconfig.connect().await?;
-    let api: Api<Lease> = Api::namespaced(client, &flags.namespace);
+    let api: Api<Lease> = Api::namespaced(client.clone(), &flags.namespace);
     let all = ListParams::default();
     // One list for the table and the members, so that the lines of the answer agree.
     let leases = tokio::time::timeout(Duration::from_secs(10), api.list(&all)).await??.items;
     let names = Names { root: flags.lease.clone() };
     match flags.question.as_slice() {
         [] => overview(&names, &leases, Timestamp::now()),
-        [who, app] if who == "who" => owner(&names, &leases, app),
+        [who, app] if who == "who" => {
+            let (namespace, name) = app.split_once('/').unwrap_or_default();
+            anyhow::ensure!(!name.is_empty(), "{app:?} is not NAMESPACE/NAME");
+            // An Application that is not there yet would be in the default pool.
+            let apps: Api<Application> = Api::namespaced(client, namespace);
+            let found = tokio::time::timeout(Duration::from_secs(10), apps.get_opt(name)).await??;
+            let pool = found.as_ref().map_or("", pool_annotation);
+            owner(&names, &leases, (namespace, name), pool)
+        }
         _ => anyhow::bail!("ask nothing, or: who NAMESPACE/NAME"),
     }
 }
@@ -80,20 +90,25 @@ fn table(names: &Names, leases: &[Lease]) -> anyhow::Result<Table> {
     Ok(lease::table(found)?)
 }
 
-/// A line for each member, and what is on its way.
+/// How people read the name of a pool.
+fn spoken(pool: &str) -> &str {
+    if pool.is_empty() { "default" } else { pool }
+}
+
+/// A line for each member and one for each pool, and what is on its way.
 fn overview(names: &Names, leases: &[Lease], now: Timestamp) -> anyhow::Result<String> {
     let table = table(names, leases)?;
     let mut text = format!(
-        "{:<50} {:>7} {:>6} {:>12} {:>9}  {}\n",
-        "MEMBER", "BUCKETS", "WANTED", "APPLICATIONS", "RENEWED", "STATE"
+        "{:<50} {:<12} {:>7} {:>6} {:>12} {:>9}  {}\n",
+        "MEMBER", "POOL", "BUCKETS", "WANTED", "APPLICATIONS", "RENEWED", "STATE"
     );
     for member in &table.members {
         let found = leases.iter().find(|found| {
             lease::observed(names, found).is_some_and(|observed| observed.id == member.id)
         });
         // The slot of the leader's duties is no bucket; its holder is marked in the last column.
-        let held = table.held_by(&member.id).filter(|slot| *slot < BUCKETS).count();
-        let wanted = (0..BUCKETS).filter(|slot| table.target(*slot) == Some(&member.id)).count();
+        let held = table.held_by(&member.id).filter(|slot| *slot != Slot::Lead).count();
+        let wanted = buckets(&table).filter(|slot| table.target(slot) == Some(&member.id)).count();
         let age = found.and_then(|found| found.spec.as_ref()?.renew_time.as_ref());
         let age = age.map_or_else(
             || "-".to_owned(),
@@ -102,7 +117,7 @@ fn overview(names: &Names, leases: &[Lease], now: Timestamp) -> anyhow::Result<S
         let applications =
             found.map_or("-", |found| lease::annotation_of(found, annotation::FLEET_APPLICATIONS));
         let mut state = Vec::new();
-        if table.holder(table.lead()) == Some(&member.id) {
+        if table.holder(&Slot::Lead) == Some(&member.id) {
             state.push("leads");
         }
         match found {
@@ -111,39 +126,67 @@ fn overview(names: &Names, leases: &[Lease], now: Timestamp) -> anyhow::Result<S
             Some(_) if member.weight == 0 => state.push("leaves"),
             Some(_) => {}
         }
-        let state = state.join(", ");
+        let (pool, state) = (spoken(&member.pool), state.join(", "));
         writeln!(
             text,
-            "{:<50} {held:>7} {wanted:>6} {applications:>12} {age:>9}  {state}",
+            "{:<50} {pool:<12} {held:>7} {wanted:>6} {applications:>12} {age:>9}  {state}",
             member.id
         )?;
     }
-    let moving = (0..BUCKETS).filter(|slot| table.holder(*slot) != table.target(*slot)).count();
-    let free = (0..BUCKETS).filter(|slot| table.holder(*slot).is_none()).count();
-    writeln!(
-        text,
-        "epoch {}, {moving} buckets on their way, {free} without a holder",
-        table.epoch
-    )?;
-    let root = leases.iter().find(|found| lease::name(found) == names.root);
-    if lease::root(root).1 == vela_shard::Holder::Foreign {
-        let holder = root.map_or("", lease::holder);
-        writeln!(text, "{} is held by {holder}, which is no member: members wait", names.root)?;
+    for (pool, rows) in &table.pools {
+        let of = |slot: &Slot| matches!(slot, Slot::Bucket(of, _) if of == pool);
+        let moving = buckets(&table)
+            .filter(|slot| of(slot) && table.holder(slot) != table.target(slot))
+            .count();
+        let free = buckets(&table).filter(|slot| of(slot) && table.holder(slot).is_none()).count();
+        let note = match table.is_staffed(pool) {
+            _ if rows.falls_back => ", no members: those of the default pool work for it",
+            false if pool.is_empty() => ", no members: those of all pools work for it",
+            false => ", no members",
+            true => "",
+        };
+        let pool: &PoolName = pool;
+        writeln!(
+            text,
+            "pool {}: {moving} buckets on their way, {free} without a holder{note}",
+            spoken(pool)
+        )?;
+    }
+    writeln!(text, "epoch {}", table.epoch)?;
+    for found in leases {
+        let name = lease::name(found);
+        let is_elected = name == names.root || names.shard_of(name).is_some();
+        if is_elected && lease::root(Some(found)).1 == vela_shard::Holder::Foreign {
+            let holder = lease::holder(found);
+            writeln!(text, "{name} is held by {holder}, which is no member: members wait")?;
+        }
     }
     Ok(text)
 }
 
-fn owner(names: &Names, leases: &[Lease], app: &str) -> anyhow::Result<String> {
-    let Some((namespace, name)) = app.split_once('/') else {
-        anyhow::bail!("{app:?} is not NAMESPACE/NAME");
-    };
+fn buckets(table: &Table) -> impl Iterator<Item = Slot> + '_ {
+    table.slots().filter(|slot| *slot != Slot::Lead)
+}
+
+fn owner(
+    names: &Names,
+    leases: &[Lease],
+    (namespace, name): (&str, &str),
+    pool: &str,
+) -> anyhow::Result<String> {
     let table = table(names, leases)?;
     let bucket = bucket_of(namespace, name);
-    let slot = usize::from(bucket);
-    let holder = table.holder(slot).map_or("nobody", |id| &**id);
-    let mut text = format!("{app} is in bucket {bucket:02x}, which {holder} holds");
-    if table.holder(slot) != table.target(slot) {
-        let target = table.target(slot).map_or("nobody", |id| &**id);
+    let slot = table.slot(pool, bucket);
+    let holder = table.holder(&slot).map_or("nobody", |id| &**id);
+    let pool = match &slot {
+        Slot::Bucket(pool, _) => spoken(pool),
+        Slot::Lead => "",
+    };
+    let mut text = format!(
+        "{namespace}/{name} is in bucket {bucket:02x} of pool {pool}, which {holder} holds"
+    );
+    if table.holder(&slot) != table.target(&slot) {
+        let target = table.target(&slot).map_or("nobody", |id| &**id);
         write!(text, " and {target} shall have")?;
     }
     text.push('\n');
@@ -152,12 +195,22 @@ fn owner(names: &Names, leases: &[Lease], app: &str) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use vela_shard::BUCKETS;
+
     use super::*;
+
+    /// The Lease of a shard of Go's.
+    fn theirs() -> Lease {
+        let mut lease = lease::renewed(lease::new("n", "kubevela-shard-1"), "us", 15, &[]);
+        lease.spec.get_or_insert_default().holder_identity = Some("go_1".to_owned());
+        lease
+    }
 
     fn leases() -> (Names, Vec<Lease>) {
         let names = Names { root: "kubevela".to_owned() };
         let mut table = Table::new(BUCKETS);
-        ["a_1", "b_2"].iter().for_each(|id| table.join(&(*id).into(), 1));
+        ["a_1", "b_2"].iter().for_each(|id| table.join(&(*id).into(), &"".into(), 1));
+        table.join(&"c_3".into(), &"shard-0".into(), 1);
         let of = |pod: &str, id: &str| {
             let notes = [(annotation::FLEET_APPLICATIONS, "7".to_owned())];
             lease::renewed(lease::new("n", &names.member(pod)), id, 8, &notes)
@@ -167,6 +220,8 @@ mod tests {
             of("a", "a_1"),
             lease::emptied(of("b", "b_2"), Some("a_1")),
             of("other", "x"),
+            of("c", "c_3"),
+            theirs(),
         ];
         (names, all)
     }
@@ -177,19 +232,31 @@ mod tests {
         let text = overview(&names, &leases, Timestamp::now()).unwrap();
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[1][..4], ["a_1", "256", "128", "7"], "{text}");
+        assert_eq!(lines[1][..5], ["a_1", "default", "512", "128", "7"], "{text}");
         assert_eq!(*lines[1].last().unwrap(), "leads", "{text}");
         assert_eq!(
-            (lines[2][..3].to_vec(), *lines[2].last().unwrap()),
-            (vec!["b_2", "0", "128"], "dead")
+            (lines[2][..4].to_vec(), *lines[2].last().unwrap()),
+            (vec!["b_2", "default", "0", "128"], "dead")
         );
+        assert_eq!(lines[3][..4], ["c_3", "shard-0", "0", "256"], "{text}");
+        for line in [
+            "pool default: 128 buckets on their way, 0 without a holder",
+            "pool shard-0: 256 buckets on their way, 0 without a holder",
+            "epoch 3",
+            "kubevela-shard-1 is held by go_1, which is no member: members wait",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line:?} in {text}");
+        }
+        let app = ("shop", "front");
+        let text = owner(&names, &leases, app, "").unwrap();
         assert!(
-            text.ends_with("epoch 2, 128 buckets on their way, 0 without a holder\n"),
+            text.starts_with("shop/front is in bucket 0c of pool default, which a_1"),
             "{text}"
         );
-        let text = owner(&names, &leases, "shop/front").unwrap();
-        assert!(text.starts_with("shop/front is in bucket 0c, which a_1 holds"), "{text}");
-        assert!(owner(&names, &leases, "front").is_err());
+        let text = owner(&names, &leases, app, "shard-0").unwrap();
+        assert!(text.contains("of pool shard-0, which a_1 holds and c_3 shall have"), "{text}");
+        let text = owner(&names, &leases, app, "gone").unwrap();
+        assert!(text.contains("of pool default"), "{text}");
         let error = overview(&names, &[], Timestamp::now()).unwrap_err().to_string();
         assert!(error.contains("kubevela-shards") && error.contains("--sharding=auto"), "{error}");
     }

@@ -1,30 +1,57 @@
 //! This member's knowledge of the fleet, and the reconciles in flight of each slot.
+//!
+//! What is in flight is counted by what an Application says of itself: its bucket and the pool of its annotation. To which slot
+//! that belongs changes when pools come and go.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use vela_cluster::Key;
-use vela_shard::{BUCKETS, Holder, Member, Millis, Root, Slot};
+use vela_shard::{Holder, Member, Millis, PoolName, Root, RootTiming, Slot, Table, has_lease};
+
+use super::working::{Buckets, Working};
 
 /// What is in flight of a slot that is to be handed over may end by itself for so long.
 pub(super) const GRACE: Millis = 1_000;
+/// Shards on whose Leases the fleet elects because labels name them: any tenant can name one.
+pub(super) const MAX_SHARDS: usize = 20;
 
 /// What a member knows.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) member: Member,
     pub(super) root: Root,
-    pub(super) slots: Vec<SlotState>,
+    /// The Leases of shards, on which Go's shards elect.
+    pub(super) shards: BTreeMap<Arc<str>, Root>,
+    pub(super) timing: RootTiming,
+    /// Shards whose Leases exist.
+    pub(super) listed: BTreeSet<Arc<str>>,
+    /// What is worked on or handed over.
+    pub(super) slots: BTreeMap<Slot, SlotState>,
+    pub(super) flights: HashMap<Slot, Flight>,
+    /// The pools that were in the table at the last [`Self::align`].
+    pub(super) pools: Vec<PoolName>,
+    /// Applications whose annotation may still be written by a request without an answer, and until when.
+    pub(super) moving: HashMap<Key, Millis>,
 }
 
-/// What is in flight of a slot.
+/// A slot that is worked on, or that is to be handed over.
 #[derive(Debug, Default)]
 pub(super) struct SlotState {
     /// It is worked on.
     pub(super) works: bool,
     /// Since when it is to be handed over.
     pub(super) stopped: Option<Millis>,
+    /// Applications that were read again since it was taken over.
+    pub(super) read: HashSet<Key>,
+    /// Writes that were refused since their Application was not read again.
+    pub(super) unread: u64,
+}
+
+/// What is in flight of the Applications of one bucket whose annotations name the same pool.
+#[derive(Debug, Default)]
+pub(super) struct Flight {
     /// Attempts, and whatever else holds it.
     pub(super) attempts: usize,
     /// Writes that were sent and not answered.
@@ -33,29 +60,75 @@ pub(super) struct SlotState {
     pub(super) until: Millis,
     /// Ends the attempts.
     pub(super) end: CancellationToken,
-    /// Applications that were read again since it was taken over.
-    pub(super) read: HashSet<Key>,
-    /// Writes that were refused since their Application was not read again.
-    pub(super) unread: u64,
+}
+
+impl Flight {
+    fn is_over(&self, now: Millis) -> bool {
+        self.attempts == 0 && self.writes == 0 && now >= self.until
+    }
 }
 
 impl State {
+    /// Nothing is known yet.
+    pub(super) fn new(member: Member, timing: RootTiming) -> Self {
+        Self {
+            member,
+            root: Root::new(timing),
+            shards: BTreeMap::new(),
+            timing,
+            listed: BTreeSet::new(),
+            slots: BTreeMap::new(),
+            flights: HashMap::new(),
+            pools: Vec::new(),
+            moving: HashMap::new(),
+        }
+    }
+
     /// How long writes of the process may go on.
     pub(super) fn process(&self, now: Millis) -> Option<Millis> {
         Some(self.member.valid(now)?.min(self.root.left(now)?))
     }
 
+    /// The slot that counts where one is named.
+    pub(super) fn resolve(&self, named: &Slot) -> Slot {
+        self.member.table().map_or_else(|| named.clone(), |table| table.resolve(named))
+    }
+
     /// How long writes for a slot may go on.
-    pub(super) fn slot(&self, slot: Slot, now: Millis) -> Option<Millis> {
+    pub(super) fn slot(&self, named: &Slot, now: Millis) -> Option<Millis> {
         let left = self.process(now)?;
-        let stopped = self.slots.get(slot)?.stopped;
+        let stopped = self.slots.get(&self.resolve(named)).and_then(|slot| slot.stopped);
         let held = match stopped {
-            None => self.member.permitted(slot, now)?,
+            None => self.member.permitted(named, now)?,
             // It is still held until the table says otherwise, so what is in flight may end in order.
-            Some(since) if now < since.saturating_add(GRACE) => self.member.holds(slot, now)?,
+            Some(since) if now < since.saturating_add(GRACE) => self.member.holds(named, now)?,
             Some(_) => return None,
         };
         Some(left.min(held))
+    }
+
+    /// How long the fleet may write for the Applications of a shard.
+    pub(super) fn shard(&self, shard: &str, now: Millis) -> Option<Millis> {
+        if !has_lease(shard) || self.is_surplus(shard) {
+            return Some(Millis::MAX);
+        }
+        self.shards.get(shard)?.left(now)
+    }
+
+    /// Whether a shard is one too many: labels name more than there can be, and no controller has elected on its Lease.
+    fn is_surplus(&self, shard: &str) -> bool {
+        !self.shards.contains_key(shard)
+            && self.shards.len() >= MAX_SHARDS
+            && !self.listed.contains(shard)
+    }
+
+    /// From now on the fleet elects on the Lease of a shard. Whether that is new.
+    pub(super) fn elect(&mut self, shard: &str) -> bool {
+        if !has_lease(shard) || self.shards.contains_key(shard) || self.is_surplus(shard) {
+            return false;
+        }
+        self.shards.insert(shard.into(), Root::new(self.timing));
+        true
     }
 
     /// Slots follow what the table says, unless the own Lease was taken away: then nothing is held.
@@ -63,65 +136,132 @@ impl State {
         let id = Arc::clone(self.member.id());
         // While somebody else may work on everything nothing is held that counts; what comes back is taken over again.
         let is_here = !is_lost && self.root.holder() == Some(Holder::Member);
-        let working: HashSet<Slot> =
-            if is_here { self.member.working().collect() } else { HashSet::new() };
-        let table = self.member.table().filter(|_| !is_lost);
+        let working: BTreeSet<Slot> =
+            if is_here { self.member.working().collect() } else { BTreeSet::new() };
+        let table = self.member.table().filter(|_| !is_lost).map(Arc::clone);
         // Held and worked on differ while a slot is handed over, and while another controller holds
         // the root Lease.
-        let held: HashSet<Slot> =
-            table.map_or_else(HashSet::new, |table| table.held_by(&id).collect());
+        let held: BTreeSet<Slot> =
+            table.as_ref().map_or_else(BTreeSet::new, |table| table.held_by(&id).collect());
         let mut changes = Changes::default();
-        for (index, slot) in self.slots.iter_mut().enumerate() {
-            match (slot.works, working.contains(&index)) {
+        changes.has_other_pools = self.take_in_pools(table.as_deref());
+        self.moving.retain(|_, until| now < *until);
+        for slot in working.union(&held) {
+            let state = self.slots.entry(slot.clone()).or_default();
+            if !state.works && !working.contains(slot) {
+                // To be handed over before it was worked on, as the slots of a pool that comes.
+                let _ = state.stopped.get_or_insert(now);
+            }
+        }
+        let mut unfinished: HashSet<Slot> = HashSet::new();
+        for (named, _) in self.flights.iter().filter(|(_, flight)| !flight.is_over(now)) {
+            unfinished.insert(
+                self.member.table().map_or_else(|| named.clone(), |table| table.resolve(named)),
+            );
+        }
+        for (name, slot) in &mut self.slots {
+            match (slot.works, working.contains(name)) {
                 (false, true) => {
                     slot.take();
-                    changes.taken.push(index);
+                    changes.taken.insert(name.clone());
                 }
                 (true, false) => {
                     slot.works = false;
                     // Its keys are taken no more from now on; the table still names this member
                     // until it is drained.
                     slot.stopped = Some(now);
-                    changes.stopped.push(index);
+                    changes.stopped.insert(name.clone());
                 }
                 (true, true) | (false, false) => {}
             }
-            let Some(since) = slot.stopped.filter(|_| !slot.works) else { continue };
-            let is_held = held.contains(&index);
-            let is_late = now >= since.saturating_add(GRACE);
-            // Nothing is sent any more: what runs still only thinks.
-            if !is_held || (is_late && slot.writes == 0) {
-                // A loss ends attempts at once, a hand-over after the grace.
-                slot.end.cancel();
+            if slot.works || slot.stopped.is_none() {
+                continue;
             }
             // Only then can no write of this member reach the API server after the next owner's
             // first.
-            let is_drained = slot.attempts == 0 && slot.writes == 0 && now >= slot.until;
-            match (is_held, is_drained) {
-                (true, true) => self.member.drained(index),
+            let is_drained = !unfinished.contains(name);
+            match (held.contains(name), is_drained) {
+                (true, true) => self.member.drained(name),
                 (true, false) => changes.draining += 1,
                 (false, true) => {
                     slot.stopped = None;
-                    changes.gone.push(index);
+                    changes.gone.insert(name.clone());
                 }
                 // It belongs to somebody else already, after a loss.
                 (false, false) => {}
             }
         }
+        self.end_flights(&held, now);
+        self.slots.retain(|_, slot| slot.works || slot.stopped.is_some());
         changes
+    }
+
+    /// Whether the table has other pools than before. Then what was read of an Application counts no more: another member may have
+    /// worked on it while it belonged to another slot.
+    fn take_in_pools(&mut self, table: Option<&Table>) -> bool {
+        let pools: Vec<PoolName> =
+            table.map_or_else(Vec::new, |table| table.pools.keys().map(Arc::clone).collect());
+        if pools == self.pools {
+            return false;
+        }
+        self.pools = pools;
+        self.slots.values_mut().for_each(|slot| slot.read.clear());
+        true
+    }
+
+    /// Attempts end whose slot is lost, or which wait although it is to be handed over.
+    fn end_flights(&mut self, held: &BTreeSet<Slot>, now: Millis) {
+        let Self { member, slots, flights, .. } = self;
+        flights.retain(|named, flight| {
+            let slot = member.table().map_or_else(|| named.clone(), |table| table.resolve(named));
+            let state = slots.get(&slot);
+            let since = state.and_then(|slot| slot.stopped);
+            let is_late = since.is_some_and(|since| now >= since.saturating_add(GRACE));
+            let works = state.is_some_and(|slot| slot.works);
+            // A loss ends attempts at once, a hand-over after the grace: nothing is sent any more, and what runs still only thinks.
+            if !works && (!held.contains(&slot) || (is_late && flight.writes == 0)) {
+                flight.end.cancel();
+            }
+            !flight.is_over(now)
+        });
+    }
+
+    /// What this member works on, as queues ask for it.
+    pub(super) fn working(&self, now: Millis) -> Working {
+        let mut buckets: BTreeMap<PoolName, Buckets> =
+            self.pools.iter().map(|pool| (Arc::clone(pool), Buckets::default())).collect();
+        for (slot, _) in self.slots.iter().filter(|(_, state)| state.works) {
+            if let Slot::Bucket(pool, bucket) = slot
+                && let Some(buckets) = buckets.get_mut(pool)
+            {
+                buckets.insert(*bucket);
+            }
+        }
+        let open = |(shard, root): (&Arc<str>, &Root)| {
+            let is_open = root.holder() == Some(Holder::Member) && root.left(now).is_some();
+            (Arc::clone(shard), is_open)
+        };
+        let shards = self.shards.iter().map(open).collect();
+        Working {
+            buckets,
+            shards,
+            is_full: self.shards.len() >= MAX_SHARDS,
+            listed: self.listed.clone(),
+        }
     }
 
     /// How this member stands in the fleet.
     pub(super) fn standing(&self, now: Millis) -> Standing {
         let id = self.member.id();
         let table = self.member.table();
-        let wanted = table.map_or(0, |table| {
-            (0..BUCKETS).filter(|slot| table.target(*slot).is_some_and(|of| of == id)).count()
-        });
+        let is_wanted = |table: &Table, slot: &Slot| {
+            *slot != Slot::Lead && table.target(slot).is_some_and(|of| of == id)
+        };
         Standing {
             is_in: table.is_some_and(|table| table.index(id).is_some()),
-            leads: self.slots.get(BUCKETS).is_some_and(|slot| slot.works),
-            wanted,
+            leads: self.slots.get(&Slot::Lead).is_some_and(|slot| slot.works),
+            wanted: table
+                .map_or(0, |table| table.slots().filter(|slot| is_wanted(table, slot)).count()),
             epoch: table.map_or(0, |table| table.epoch),
             left: self.process(now).unwrap_or_default(),
         }
@@ -133,8 +273,6 @@ impl SlotState {
     fn take(&mut self) {
         self.works = true;
         self.stopped = None;
-        // The old token is cancelled: an attempt of the new term would end at once.
-        self.end = CancellationToken::new();
         self.read.clear();
     }
 }
@@ -143,13 +281,15 @@ impl SlotState {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// They are worked on from now on.
-    pub(super) taken: Vec<Slot>,
+    pub(super) taken: BTreeSet<Slot>,
     /// They are to be handed over: none of their keys is taken any more.
-    pub(super) stopped: Vec<Slot>,
+    pub(super) stopped: BTreeSet<Slot>,
     /// They are somebody else's, and nothing of them is in flight.
-    pub(super) gone: Vec<Slot>,
+    pub(super) gone: BTreeSet<Slot>,
     /// How many own ones wait for what is in flight before they are handed over.
     pub(super) draining: usize,
+    /// The table has other pools than before.
+    pub(super) has_other_pools: bool,
 }
 
 /// How a member stands in its fleet.

@@ -4,17 +4,20 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::api::{Api, ListParams};
 use vela_api::names::label;
 use vela_api::{Application, ApplicationRevision, ResourceTracker};
+use vela_cluster::lease::permit::Assignment;
 use vela_cluster::{ApiError, Key, Packed, Stored as _};
-use vela_shard::bucket_of;
 
 use crate::application::context::AppContext;
+use crate::application::facts;
 use crate::queue::Next;
 use crate::revisions::Revision;
 
+use super::permit::slot_of;
 use super::{Fleet, GONE};
 
 impl Fleet {
@@ -32,14 +35,25 @@ impl Fleet {
     where
         F: Future<Output = Result<Next, ApiError>>,
     {
-        let is_read = self.is_read(key) || context.apps.get(key).is_none_or(|app| is_new(&app));
-        if !is_read && context.apps.get(key).is_some_and(|app| is_settled(&app)) {
+        if let Some(left) = self.unsettled_move(key) {
+            return Ok(Next::After(left));
+        }
+        let assignment = Arc::new(self.assignment(key));
+        let is_read =
+            self.is_read(key, &assignment) || context.apps.get(key).is_none_or(|app| is_new(&app));
+        // One that another version of the controller handles is left as it is.
+        let ours = || context.apps.get(key).filter(|app| facts::is_ours(context, app));
+        let moves = || ours().and_then(|app| self.next_pool(&app));
+        if !is_read
+            && moves().is_none()
+            && context.apps.get(key).is_some_and(|app| is_settled(&app))
+        {
             // Other Applications of the bucket may count, too: then one is read without need, which
             // costs little.
-            let before = self.unread(key);
-            match self.work(key, false, reconcile()).await {
+            let before = self.unread(&assignment);
+            match self.work_as(Arc::clone(&assignment), false, reconcile()).await {
                 None => return Ok(GONE),
-                Some(done) if self.unread(key) == before => return done,
+                Some(done) if self.unread(&assignment) == before => return done,
                 // It wanted to write.
                 Some(_) => {}
             }
@@ -48,29 +62,36 @@ impl Fleet {
             if !is_read {
                 // Within the attempt: a bucket that is lost while it is read is not marked.
                 read(context, key).await?;
-                self.note_read(key);
+                if self.assignment(key) != *assignment {
+                    // It is another member's, or another slot's: what is in flight here counts for neither.
+                    return Ok(Next::After(Duration::ZERO));
+                }
+                self.note_read(key, &assignment);
             }
-            reconcile().await
+            match moves() {
+                Some(pool) => self.hand_over(context, key, &assignment, &pool).await,
+                None => reconcile().await,
+            }
         };
-        self.work(key, true, work).await.unwrap_or(Ok(GONE))
+        self.work_as(Arc::clone(&assignment), true, work).await.unwrap_or(Ok(GONE))
     }
 
-    fn is_read(&self, key: &Key) -> bool {
+    fn is_read(&self, key: &Key, assignment: &Assignment) -> bool {
         let state = self.state.lock();
-        let slot = state.slots.get(usize::from(bucket_of(&key.namespace, &key.name)));
+        let slot = state.slots.get(&state.resolve(&slot_of(assignment)));
         slot.is_some_and(|slot| slot.read.contains(key))
     }
 
-    fn unread(&self, key: &Key) -> u64 {
+    fn unread(&self, assignment: &Assignment) -> u64 {
         let state = self.state.lock();
-        let slot = state.slots.get(usize::from(bucket_of(&key.namespace, &key.name)));
+        let slot = state.slots.get(&state.resolve(&slot_of(assignment)));
         slot.map_or(0, |slot| slot.unread)
     }
 
-    fn note_read(&self, key: &Key) {
+    fn note_read(&self, key: &Key, assignment: &Assignment) {
         let mut state = self.state.lock();
-        let slot = state.slots.get_mut(usize::from(bucket_of(&key.namespace, &key.name)));
-        if let Some(slot) = slot {
+        let slot = state.resolve(&slot_of(assignment));
+        if let Some(slot) = state.slots.get_mut(&slot) {
             slot.read.insert(key.clone());
         }
     }
@@ -135,12 +156,12 @@ async fn read(context: &AppContext, key: &Key) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The Applications of a bucket.
-pub(super) fn of_bucket(context: &AppContext, buckets: &[usize]) -> Vec<Arc<Application>> {
+/// The Applications that a function calls for.
+pub(super) fn chosen(
+    context: &AppContext,
+    choose: impl Fn(&Application) -> bool,
+) -> Vec<Arc<Application>> {
     let mut apps = context.apps.all();
-    apps.retain(|app| {
-        let key = app.key();
-        buckets.contains(&usize::from(bucket_of(&key.namespace, &key.name)))
-    });
+    apps.retain(|app| choose(app));
     apps
 }

@@ -40,6 +40,33 @@ pub(crate) fn set_aside(deaths: u32) -> String {
     )
 }
 
+/// The shard of an Application is worked on by a controller outside of the fleet.
+#[must_use]
+pub(crate) fn foreign_shard(shard: &str, holder: &str) -> String {
+    format!(
+        "{holder}, which is no replica of this controller, reconciles shard {shard:?} and holds its Lease: this application is \
+         not reconciled here until that Lease is released or expires"
+    )
+}
+
+/// The label of an Application names a shard, and there can be no more of them.
+#[must_use]
+pub(crate) fn too_many_shards(shard: &str, limit: usize) -> String {
+    format!(
+        "labels name more than {limit} shards: {shard:?} is treated as unknown, and this application is reconciled by the \
+         default pool"
+    )
+}
+
+/// The label of an Application names a shard without replicas.
+#[must_use]
+pub(crate) fn no_shard(shard: &str) -> String {
+    format!(
+        "no replica of shard {shard:?} is there, and --shard-fallback=never keeps others from its applications: start one with \
+         --shard-id={shard}, or change the label controller.core.oam.dev/scheduled-shard-id"
+    )
+}
+
 /// Event `RestartInterval`.
 #[must_use]
 pub(crate) fn restarts_too_often() -> String {

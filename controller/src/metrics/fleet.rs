@@ -16,6 +16,7 @@ pub(crate) struct FleetMetrics {
     pub(crate) seizures: IntCounter,
     pub(crate) refused: IntCounter,
     pub(crate) tables: IntCounter,
+    pub(crate) moves: IntCounter,
 }
 
 impl FleetMetrics {
@@ -50,6 +51,10 @@ impl FleetMetrics {
             refused: counter(
                 "vela_shard_refused_writes_total",
                 "Writes that were not sent because this replica does not hold the bucket.",
+            )?,
+            moves: counter(
+                "vela_shard_moves_total",
+                "Applications that this replica handed over to another pool because of their label.",
             )?,
             tables: counter("vela_shard_table_writes_total", "Writes of the table of buckets.")?,
         })

@@ -31,6 +31,7 @@ mod pinned;
 mod placements;
 mod planned;
 mod policies;
+mod pools;
 mod prune;
 mod query;
 mod read_only;
@@ -63,6 +64,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vela_api::Application;
+use vela_cluster::lease::Fence;
 use vela_cluster::{LiveObjects, ObjectClient, Packed, Store, Stored};
 use vela_render::{ClusterVersion, Options, Renderer};
 use vela_seal::KeyHolder;
@@ -121,6 +123,8 @@ pub(super) struct World {
 struct Process {
     number: usize,
     context: AppContext,
+    /// What it asks before it writes: open, unless it is a member of a fleet.
+    fence: Fence,
     stop: CancellationToken,
 }
 
@@ -169,7 +173,8 @@ impl World {
     fn start(&self) -> Process {
         let stop = CancellationToken::new();
         let number = self.started.fetch_add(1, Ordering::Relaxed);
-        let client = self.server.client(number);
+        let fence = Fence::default();
+        let client = self.server.client_behind(number, &fence);
         let io = Arc::new(ObjectClient::new(client));
         let queue = Arc::new(Queue::default());
         let live =
@@ -246,7 +251,7 @@ impl World {
             context.keys.set(keys.clone());
         }
         self.server.state.lock().apps = Some(Arc::clone(&context.apps));
-        Process { number, context, stop }
+        Process { number, context, fence, stop }
     }
 
     /// The caches catch up with the server, except for what watches bring by themselves.

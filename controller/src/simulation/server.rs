@@ -10,9 +10,10 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
-use tower::service_fn;
+use tower::{Layer as _, service_fn};
 use vela_api::Application;
 use vela_cluster::Store;
+use vela_cluster::lease::Fence;
 
 /// Group version, plural, kind, namespaced.
 const KINDS: [(&str, &str, &str, bool); 15] = [
@@ -490,6 +491,11 @@ fn failure(code: u16, reason: &str) -> (u16, Value) {
 impl Server {
     /// A client of it.
     pub(super) fn client(&self, process: usize) -> Client {
+        self.client_behind(process, &Fence::default())
+    }
+
+    /// The same, of a process that asks a fence before it writes.
+    pub(super) fn client_behind(&self, process: usize, fence: &Fence) -> Client {
         let server = self.clone();
         let service = service_fn(move |request: Request<Body>| {
             let server = server.clone();
@@ -532,7 +538,7 @@ impl Server {
                 Ok::<_, tower::BoxError>(Response::builder().status(code).body(body)?)
             }
         });
-        Client::new(service, "default")
+        Client::new(fence.layer(service), "default")
     }
 
     /// Waits for as long as requests are swallowed.

@@ -9,7 +9,7 @@ use vela_serve::health::Health;
 
 use crate::application::context::AppContext;
 use crate::config::Config;
-use crate::fleet::{self, Fleet, Pace, Permit};
+use crate::fleet::{self, Fleet, Pace, Permit, Pools};
 
 use super::ending::{OF_MEMBER, Running};
 use super::leader::lease_options;
@@ -19,7 +19,7 @@ use super::pod::pod;
 /// Works on its share, as a member of a fleet.
 pub(super) async fn share(
     config: &Config,
-    pace: Pace,
+    (pace, pools): (Pace, Pools),
     options: &ClientOptions,
     context: Arc<AppContext>,
     lease_handles: LeaseHandles,
@@ -28,7 +28,9 @@ pub(super) async fn share(
 ) -> anyhow::Result<()> {
     let election = config.election.as_ref().context("--enable-leader-election is needed")?;
     let lease = lease_options(config, election)?;
-    let fleet = Arc::new(Fleet::new(&lease.identity, pace, context.metrics.registry())?);
+    let apps = Arc::clone(&context.apps);
+    let registry = context.metrics.registry();
+    let fleet = Arc::new(Fleet::new(&lease.identity, (pace, pools), apps, registry)?);
     let joined = health.readiness("fleet");
     // From here on nothing is written that this replica does not hold, over whatever client of the process.
     options.fence.guard_fleet(Arc::new(Permit(Arc::clone(&fleet))));

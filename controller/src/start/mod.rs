@@ -225,10 +225,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         definitions = context.definitions.components.len(),
         "caches are filled"
     );
-    match config.fleet {
+    match config.fleet.clone() {
         None => leader::lead(&config, &options, context, lease_handles, &stop, &health).await?,
-        Some(pace) => {
-            member::share(&config, pace, &options, context, lease_handles, &stop, &health).await?;
+        Some(fleet) => {
+            member::share(&config, fleet, &options, context, lease_handles, &stop, &health).await?;
         }
     }
     end.cancel();

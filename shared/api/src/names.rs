@@ -162,10 +162,15 @@ pub mod annotation {
     pub const FLEET_BUCKETS: &str = "controller.core.oam.dev/buckets";
     /// On the Lease of a member, for people: how many Applications those are.
     pub const FLEET_APPLICATIONS: &str = "controller.core.oam.dev/applications";
+    /// On the Lease of a member, for people: the pool that it is in.
+    pub const FLEET_POOL: &str = "controller.core.oam.dev/pool";
     /// On the Lease of a member, for people: the version of the program.
     pub const FLEET_VERSION: &str = "controller.core.oam.dev/version";
     /// On the Lease of the fleet: who works on which bucket.
     pub const FLEET_TABLE: &str = "controller.core.oam.dev/table";
+    /// On an Application: the pool of the fleet that works on it. Written by the fleet alone. Not in the
+    /// reference.
+    pub const SHARD: &str = "controller.core.oam.dev/shard";
     /// Last applied manifest: base of the three-way merge.
     pub const LAST_APPLIED_CONFIG: &str = "app.oam.dev/last-applied-configuration";
     /// When it was created.
@@ -237,7 +242,8 @@ pub mod annotation {
     /// Who acts for an object, and how we know.
     pub const IDENTITY: [&str; 4] = [USERNAME, GROUP, ADMINISTRATOR, STAMP];
     /// What an Application's objects do not inherit from it: who acts for it, and what only speaks of the Application itself.
-    pub const NOT_INHERITED: [&str; 12] = [
+    pub const NOT_INHERITED: [&str; 13] = [
+        SHARD,
         USERNAME,
         GROUP,
         ADMINISTRATOR,
@@ -439,6 +445,8 @@ pub mod reason {
     pub const DELETING: &str = "Deleting";
     /// Processes of the controller died over it.
     pub const SET_ASIDE: &str = "SetAside";
+    /// No replica of the shard that its label names is there.
+    pub const NO_SHARD: &str = "NoShard";
     /// Something is left as it is.
     pub const NOT_MANAGED: &str = "NotManaged";
     /// All clusters can be reached.
@@ -533,6 +541,12 @@ pub mod event {
     pub const POLICY_FAILED: &str = "PolicyFailed";
     /// Processes of the controller died over it.
     pub const SET_ASIDE: &str = "SetAside";
+    /// No replica of the shard that its label names is there.
+    pub const NO_SHARD: &str = "NoShard";
+    /// A controller outside of the fleet works on the shard that its label names. This and the next one are not in the reference.
+    pub const FOREIGN_SHARD: &str = "ForeignShard";
+    /// Its label names more shards than there can be.
+    pub const TOO_MANY_SHARDS: &str = "TooManyShards";
 }
 
 /// Phases of an Application (`status.status`).

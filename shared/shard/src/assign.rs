@@ -74,7 +74,11 @@ mod tests {
 
     fn members(ids: impl IntoIterator<Item = usize>) -> Vec<Entry> {
         ids.into_iter()
-            .map(|id| Entry { id: format!("pod-{id}_{id}").as_str().into(), weight: 1 })
+            .map(|id| Entry {
+                id: format!("pod-{id}_{id}").as_str().into(),
+                pool: "".into(),
+                weight: 1,
+            })
             .collect()
     }
 

@@ -1,6 +1,6 @@
 //! Which controller replica works on which Application, and how that changes: decisions without I/O and without a clock.
 //!
-//! An Application belongs to one of [`BUCKETS`] buckets ([`bucket_of`]). A [`Table`] says which member *holds* each bucket, and
+//! An Application belongs to one of [`BUCKETS`] buckets ([`bucket_of`]), and to a pool. A [`Table`] says which member *holds* each bucket, and
 //! who shall have it (*wanted*, computed by [`wanted`]); it is one record, and every change of it is a compare-and-swap. A member
 //! is alive while it renews a Lease of its own. [`Member`] is what one replica knows and decides: whether it may write
 //! ([`Member::permitted`]), what it must stop, whom it may judge dead, and which table it writes next. [`Root`] says whether the
@@ -19,6 +19,7 @@ mod bucket;
 mod member;
 mod record;
 mod root;
+mod shard_id;
 mod table;
 
 pub use assign::wanted;
@@ -26,7 +27,8 @@ pub use bucket::{BUCKETS, bucket_of};
 pub use member::{Member, Observed, Timing};
 pub use record::{MAX_MEMBERS, PROTOCOL, RecordError};
 pub use root::{Holder, Root, RootTiming};
-pub use table::{Entry, MemberId, Slot, Table};
+pub use shard_id::{MASTER, has_lease, is_shard_id, pool_of};
+pub use table::{Entry, MAX_POOLS, MemberId, PoolName, Rows, Slot, Table};
 
 /// A moment or a length of time, in milliseconds since an origin that the caller chooses. The clock must go on while the
 /// machine is suspended.

@@ -9,13 +9,15 @@
 //! - others judge it dead after they saw no change of its Lease for longer than that (*judged*), and take its rows only after
 //!   its Lease was *seized* by a versioned write: from then on no renewal can succeed;
 //! - a holder gives a slot only when nothing of it is in flight, and what it stopped stays stopped until it *knows* that it still
-//!   holds it: a write whose answer was lost may have been carried out, or be carried out later.
+//!   holds it: a write whose answer was lost may have been carried out, or be carried out later;
+//! - when pools come or go, Applications belong to other slots than before. Those that are in flight count for the slots that they
+//!   belong to now, so what was drained must be found to be drained again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Millis;
-use crate::table::{MemberId, Slot, Table};
+use crate::table::{MemberId, PoolName, Slot, Table};
 
 /// How fast sessions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,6 +69,9 @@ enum Phase {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Member {
     id: MemberId,
+    pool: PoolName,
+    /// How long a pool is without members until the default pool works for it; `None`: for ever.
+    fallback: Option<Millis>,
     timing: Timing,
     buckets: usize,
     phase: Phase,
@@ -82,16 +87,26 @@ pub struct Member {
     absent: Option<Millis>,
     /// What it does not work on although it holds it, and whether nothing of that is in flight any more.
     stopped: BTreeMap<Slot, bool>,
+    /// Since when pools are without members.
+    deserted: BTreeMap<PoolName, Millis>,
     /// A write of the table over this revision has no answer.
     doubt: Option<u64>,
 }
 
 impl Member {
-    /// A member that knows nothing, of a table with so many buckets.
+    /// A member of a pool that knows nothing, of a table with so many buckets. `fallback`: how long a pool is without members until
+    /// the default pool works for it; `None`: for ever.
     #[must_use]
-    pub const fn new(id: MemberId, timing: Timing, buckets: usize) -> Self {
+    pub fn new(
+        (id, pool): (MemberId, PoolName),
+        timing: Timing,
+        buckets: usize,
+        fallback: Option<Millis>,
+    ) -> Self {
         Self {
             id,
+            pool,
+            fallback,
             timing,
             buckets,
             phase: Phase::New,
@@ -102,6 +117,7 @@ impl Member {
             table: None,
             absent: None,
             stopped: BTreeMap::new(),
+            deserted: BTreeMap::new(),
             doubt: None,
         }
     }
@@ -110,6 +126,19 @@ impl Member {
     #[must_use]
     pub const fn id(&self) -> &MemberId {
         &self.id
+    }
+
+    /// The pool that it is in.
+    #[must_use]
+    pub const fn pool(&self) -> &PoolName {
+        &self.pool
+    }
+
+    /// Whether it cannot join, since there are as many pools as there can be.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.phase == Phase::New
+            && self.table.as_ref().is_some_and(|table| !table.admits(&self.pool))
     }
 
     /// The table as it was read last.
@@ -150,23 +179,25 @@ impl Member {
 
     // --- what may be done --------------------------------------------------------------------------------------------
 
-    /// How long it may still write for a slot; `None`: not now.
+    /// How long it may still write for a slot; `None`: not now. A slot of a pool that is not in the table is the default pool's.
     #[must_use]
-    pub fn permitted(&self, slot: Slot, now: Millis) -> Option<Millis> {
-        if self.stopped.contains_key(&slot) {
+    pub fn permitted(&self, named: &Slot, now: Millis) -> Option<Millis> {
+        if self.stopped.contains_key(&self.table.as_ref()?.resolve(named)) {
             return None;
         }
-        self.holds(slot, now)
+        self.holds(named, now)
     }
 
     /// How long it may still end what it began, which is longer than [`Self::permitted`] for what it stopped and did not give yet.
     #[must_use]
-    pub fn holds(&self, slot: Slot, now: Millis) -> Option<Millis> {
+    pub fn holds(&self, named: &Slot, now: Millis) -> Option<Millis> {
+        let table = self.table.as_ref()?;
+        let slot = table.resolve(named);
         if self.stopped.get(&slot).is_some_and(|drained| *drained) {
             return None;
         }
         let left = self.valid(now)?;
-        (self.table.as_ref()?.holder(slot) == Some(&self.id)).then_some(left)
+        (table.holder(&slot) == Some(&self.id)).then_some(left)
     }
 
     /// How long it may go on with anything at all.
@@ -188,8 +219,8 @@ impl Member {
     }
 
     /// The slots that it stopped, and of which something may be in flight still.
-    pub fn draining(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.stopped.iter().filter(|(_, drained)| !**drained).map(|(slot, _)| *slot)
+    pub fn draining(&self) -> impl Iterator<Item = &Slot> {
+        self.stopped.iter().filter(|(_, drained)| !**drained).map(|(slot, _)| slot)
     }
 
     // --- what is read ------------------------------------------------------------------------------------------------
@@ -236,6 +267,11 @@ impl Member {
                 if self.doubt.is_some_and(|base| table.revision > base) {
                     self.doubt = None;
                 }
+                let is_known = |known: &Arc<Table>| known.pools.keys().eq(table.pools.keys());
+                if !self.table.as_ref().is_some_and(is_known) {
+                    // Other Applications belong to it now, and some of those may be in flight.
+                    self.stopped.values_mut().for_each(|drained| *drained = false);
+                }
                 self.table = Some(table);
             }
         }
@@ -257,11 +293,11 @@ impl Member {
 
     fn settle(&mut self) {
         let Some(table) = &self.table else { return };
-        if let Some(at) = table.index(&self.id) {
+        if table.index(&self.id).is_some() {
             if self.phase == Phase::New {
                 self.phase = Phase::Joined;
             }
-            self.stopped.retain(|slot, _| table.holds.get(*slot).copied().flatten() == Some(at));
+            self.stopped.retain(|slot, _| table.holder(slot) == Some(&self.id));
         } else {
             self.stopped.clear();
             match self.phase {
@@ -316,7 +352,7 @@ impl Member {
 
     /// Whether a living member holds a slot, as far as is known here.
     #[must_use]
-    pub fn is_owned(&self, slot: Slot, now: Millis) -> bool {
+    pub fn is_owned(&self, slot: &Slot, now: Millis) -> bool {
         let holder = self.table.as_ref().and_then(|table| table.holder(slot));
         holder.is_some_and(|holder| {
             if *holder == self.id {
@@ -344,8 +380,8 @@ impl Member {
     }
 
     /// Nothing of a slot that was stopped is in flight any more.
-    pub fn drained(&mut self, slot: Slot) {
-        if let Some(drained) = self.stopped.get_mut(&slot) {
+    pub fn drained(&mut self, slot: &Slot) {
+        if let Some(drained) = self.stopped.get_mut(slot) {
             *drained = true;
         }
     }
@@ -353,9 +389,15 @@ impl Member {
     /// Stops what is to be handed over, and takes up again what is not any more.
     pub fn adjust(&mut self, now: Millis) {
         let Some(table) = self.table.clone() else { return };
+        self.deserted.retain(|pool, _| table.pools.contains_key(pool) && !table.is_staffed(pool));
+        for (pool, rows) in &table.pools {
+            if !pool.is_empty() && !rows.falls_back && !table.is_staffed(pool) {
+                self.deserted.entry(Arc::clone(pool)).or_insert(now);
+            }
+        }
         let leaving = self.phase == Phase::Leaving;
         for slot in table.held_by(&self.id) {
-            let goes = match table.target(slot) {
+            let goes = match table.target(&slot) {
                 Some(target) => *target != self.id && self.is_lively(target, now),
                 None => leaving,
             };
@@ -390,23 +432,36 @@ impl Member {
             .collect();
         dead.iter().for_each(|id| next.remove(id));
         match self.phase {
-            Phase::New => next.join(&self.id, 1),
-            Phase::Leaving => next.retire(&self.id),
+            Phase::New => next.join(&self.id, &self.pool, 1),
+            Phase::Leaving => {
+                next.retire(&self.id);
+                // Whoever leaves as the last of its pool waits for nobody: it hands over.
+                if self.fallback.is_some() {
+                    next.fall_back(&self.pool);
+                }
+            }
             Phase::Joined => {}
             Phase::Over => return None,
         }
+        let is_over = |since: &Millis| {
+            self.fallback.is_some_and(|after| now.saturating_sub((*since).max(self.fit)) >= after)
+        };
+        for (pool, _) in self.deserted.iter().filter(|(_, since)| is_over(since)) {
+            next.fall_back(pool);
+        }
         for (slot, _) in self.stopped.iter().filter(|(_, drained)| **drained) {
-            let target = next.target(*slot);
-            let is_mine = next.holder(*slot) == Some(&self.id);
+            let target = next.target(slot);
+            let is_mine = next.holder(slot) == Some(&self.id);
             if is_mine
                 && target.is_none_or(|target| *target != self.id && self.is_lively(target, now))
             {
-                next.give(*slot);
+                next.give(slot);
             }
         }
         if self.phase == Phase::Leaving && next.held_by(&self.id).next().is_none() {
             next.remove(&self.id);
         }
+        next.drop_pools();
         if next == before {
             return None;
         }

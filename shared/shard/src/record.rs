@@ -1,15 +1,15 @@
 //! The table as text: the JSON of an annotation, small enough for one Lease and readable by people.
 //!
-//! `{"protocol":1,"revision":9,"epoch":3,"members":[{"id":"pod_uuid"}],"lead":"a","leadWanted":"a",
-//! "pools":{"":{"holds":"aab…","wanted":"aab…"}}}`: a letter for each bucket, the index of a member in base 62 (`a`-`z`, `A`-`Z`,
-//! `0`-`9`), `-` for nobody.
+//! `{"protocol":1,"revision":9,"epoch":3,"members":[{"id":"pod_uuid"},{"id":"pod_uuid","pool":"shard-0"}],"lead":"a",
+//! "leadWanted":"a","pools":{"":{"holds":"aab…","wanted":"aab…"},"shard-0":{"holds":"bbb…","wanted":"bbb…"}}}`: a letter for each
+//! bucket, the index of a member in base 62 (`a`-`z`, `A`-`Z`, `0`-`9`), `-` for nobody. The default pool has no name.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::BUCKETS;
-use crate::table::{Entry, Table};
+use crate::table::{Entry, MAX_POOLS, PoolName, Rows, Table};
 
 /// The version of the record that this library speaks.
 pub const PROTOCOL: u32 = 1;
@@ -18,8 +18,8 @@ pub const MAX_MEMBERS: usize = 60;
 /// The longest identity: a name of a Pod and a UUID.
 const MAX_ID: usize = 300;
 const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-/// The pool of members without a shard id.
-const DEFAULT_POOL: &str = "";
+/// The longest name of a pool: it is the value of a label.
+const MAX_POOL: usize = 63;
 
 /// A table that cannot be read. Whoever reads it works on nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +53,8 @@ struct Record {
 #[derive(Serialize, Deserialize)]
 struct MemberRecord {
     id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pool: String,
     #[serde(default = "one", skip_serializing_if = "is_one")]
     weight: u16,
 }
@@ -61,6 +63,8 @@ struct MemberRecord {
 struct PoolRecord {
     holds: String,
     wanted: String,
+    #[serde(default, rename = "fallsBack", skip_serializing_if = "is_false")]
+    falls_back: bool,
 }
 
 const fn one() -> u16 {
@@ -72,6 +76,11 @@ const fn is_one(weight: &u16) -> bool {
     *weight == 1
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
 fn letter(of: Option<u8>) -> char {
     of.and_then(|index| LETTERS.get(usize::from(index))).map_or('-', |letter| char::from(*letter))
 }
@@ -81,8 +90,10 @@ impl Table {
     #[must_use]
     pub fn to_text(&self) -> String {
         let row = |row: &[Option<u8>]| row.iter().map(|of| letter(*of)).collect::<String>();
-        let (holds, lead) = self.holds.split_at(self.buckets());
-        let (wanted, lead_wanted) = self.wanted.split_at(self.buckets());
+        let of_pool = |(name, rows): (&PoolName, &Rows)| {
+            let (holds, wanted) = (row(&rows.holds), row(&rows.wanted));
+            (name.to_string(), PoolRecord { holds, wanted, falls_back: rows.falls_back })
+        };
         let record = Record {
             protocol: PROTOCOL,
             revision: self.revision,
@@ -90,14 +101,15 @@ impl Table {
             members: self
                 .members
                 .iter()
-                .map(|member| MemberRecord { id: member.id.to_string(), weight: member.weight })
+                .map(|member| MemberRecord {
+                    id: member.id.to_string(),
+                    pool: member.pool.to_string(),
+                    weight: member.weight,
+                })
                 .collect(),
-            lead: row(lead),
-            lead_wanted: row(lead_wanted),
-            pools: BTreeMap::from([(
-                DEFAULT_POOL.to_owned(),
-                PoolRecord { holds: row(holds), wanted: row(wanted) },
-            )]),
+            lead: letter(self.lead.0).to_string(),
+            lead_wanted: letter(self.lead.1).to_string(),
+            pools: self.pools.iter().map(of_pool).collect(),
         };
         serde_json::to_string(&record).unwrap_or_default()
     }
@@ -122,31 +134,42 @@ impl Table {
             return Err(RecordError::Inconsistent("more members than there are letters"));
         }
         let mut members: Vec<Entry> = Vec::with_capacity(count);
-        for MemberRecord { id, weight } in record.members {
+        for MemberRecord { id, pool, weight } in record.members {
             if id.is_empty() || id.len() > MAX_ID || members.iter().any(|known| *known.id == *id) {
                 return Err(RecordError::Inconsistent("a member without an identity of its own"));
             }
-            members.push(Entry { id: id.into(), weight });
+            if !record.pools.contains_key(&pool) {
+                return Err(RecordError::Inconsistent("a member of no pool"));
+            }
+            members.push(Entry { id: id.into(), pool: pool.into(), weight });
         }
-        let mut pools = record.pools;
-        let pool = pools.remove(DEFAULT_POOL);
-        let Some(pool) = pool.filter(|_| pools.is_empty()) else {
-            return Err(RecordError::Inconsistent("pools that this release does not know"));
-        };
-        let row = |text: &str, lead: &str| {
+        if !record.pools.contains_key("") {
+            return Err(RecordError::Inconsistent("no default pool"));
+        }
+        if record.pools.len() > MAX_POOLS.saturating_add(1)
+            || record.pools.keys().any(|name| name.len() > MAX_POOL)
+        {
+            return Err(RecordError::Inconsistent("more pools than there can be"));
+        }
+        let row = |text: &str, length: usize| {
             let index = |letter: u8| match LETTERS.iter().position(|known| *known == letter) {
                 _ if letter == b'-' => Ok(None),
                 Some(index) if index < count => Ok(u8::try_from(index).ok()),
                 _ => Err(RecordError::Inconsistent("a letter of no member")),
             };
-            if text.len() != BUCKETS || lead.len() != 1 {
+            if text.len() != length {
                 return Err(RecordError::Inconsistent("a row of another length"));
             }
-            text.bytes().chain(lead.bytes()).map(index).collect::<Result<Vec<_>, _>>()
+            text.bytes().map(index).collect::<Result<Vec<_>, _>>()
         };
-        let holds = row(&pool.holds, &record.lead)?;
-        let wanted = row(&pool.wanted, &record.lead_wanted)?;
-        Ok(Self { revision: record.revision, epoch: record.epoch, members, holds, wanted })
+        let one = |text: &str| row(text, 1).map(|row| row.first().copied().flatten());
+        let lead = (one(&record.lead)?, one(&record.lead_wanted)?);
+        let mut pools = BTreeMap::new();
+        for (name, PoolRecord { holds, wanted, falls_back }) in record.pools {
+            let (holds, wanted) = (row(&holds, BUCKETS)?, row(&wanted, BUCKETS)?);
+            pools.insert(PoolName::from(name), Rows { holds, wanted, falls_back });
+        }
+        Ok(Self { revision: record.revision, epoch: record.epoch, members, lead, pools })
     }
 }
 
@@ -155,6 +178,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Slot;
 
     fn table(members: usize) -> Table {
         let mut table = Table::new(BUCKETS);
@@ -165,11 +189,23 @@ mod tests {
                 )
                 .as_str()
                 .into(),
+                &pool(number).as_str().into(),
                 1,
             );
-            (0..=BUCKETS).step_by(3).for_each(|slot| table.give(slot));
+            let slots: Vec<Slot> = table.slots().step_by(3).collect();
+            slots.iter().for_each(|slot| table.give(slot));
         }
         table
+    }
+
+    /// Every third member is in a pool of its own, as long as there can be more.
+    fn pool(number: usize) -> String {
+        let pool = number / 3;
+        if number.is_multiple_of(3) && number > 0 && pool <= MAX_POOLS {
+            format!("shard-{pool}")
+        } else {
+            String::new()
+        }
     }
 
     #[test]
@@ -181,7 +217,9 @@ mod tests {
             }
             let text = table.to_text();
             assert_eq!(Table::from_text(&text).as_ref(), Ok(&table));
-            assert!(text.len() < 10_000, "{members} members take {} bytes", text.len());
+            let pools = table.pools.len();
+            let most = 1_000 + 90 * members + 600 * pools;
+            assert!(text.len() < most, "{members} members and {pools} pools: {}", text.len());
         }
     }
 
@@ -195,7 +233,13 @@ mod tests {
         assert!(refused("\"protocol\":1", "\"protocol\":2").contains("has protocol 2"));
         assert!(refused("\"lead\":\"a\"", "\"lead\":\"c\"").contains("a letter of no member"));
         assert!(refused("\"lead\":\"a\"", "\"lead\":\"\"").contains("another length"));
-        assert!(refused("\"\":{", "\"x\":{").contains("pools that this release does not know"));
+        assert!(refused("\"\":{", "\"x\":{").contains("a member of no pool"));
+        let pooled = table(4).to_text();
+        assert!(pooled.contains("\"pool\":\"shard-1\""), "{pooled}");
+        let lost = pooled.replace("\"pool\":\"shard-1\"", "\"pool\":\"shard-2\"");
+        assert!(Table::from_text(&lost).unwrap_err().to_string().contains("a member of no pool"));
+        let long = pooled.replace("shard-1", &"x".repeat(64));
+        assert!(Table::from_text(&long).unwrap_err().to_string().contains("more pools"));
         assert!(refused("-00001_", "-00000_").contains("identity of its own"));
         for text in ["", "{}", "null", "[]", "{\"protocol\":1}"] {
             assert!(matches!(Table::from_text(text), Err(RecordError::Json(_))), "{text}");
@@ -206,14 +250,14 @@ mod tests {
         /// A table that was damaged is refused or is a table; reading never panics.
         #[test]
         fn a_damaged_record_harms_nobody(at in any::<proptest::sample::Index>(), byte in 32_u8..127) {
-            let mut text = table(3).to_text().into_bytes();
+            let mut text = table(4).to_text().into_bytes();
             let at = at.index(text.len());
             text[at] = byte;
             if let Ok(read) = Table::from_text(&String::from_utf8(text).unwrap()) {
-                prop_assert_eq!(read.holds.len(), BUCKETS + 1);
+                prop_assert_eq!(read.buckets(), BUCKETS);
                 let count = read.members.len();
-                let known = |row: &[Option<u8>]| row.iter().flatten().all(|of| usize::from(*of) < count);
-                prop_assert!(known(&read.holds) && known(&read.wanted));
+                let known = |row: &[Option<u8>]| row.len() == BUCKETS && row.iter().flatten().all(|of| usize::from(*of) < count);
+                prop_assert!(read.pools.values().all(|rows| known(&rows.holds) && known(&rows.wanted)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The mutating rules: identity, shard, step names.
+//! The mutating rules: identity, pool, shard, step names.
 //!
 //! Patches touch exactly the fields that change. Upstream serialises its whole Go type and thereby
 //! adds empty fields and would drop unknown ones.
@@ -61,6 +61,7 @@ impl Admit for Mutate {
         if let Err(problem) = identity(&edit, &mut change, &mut warnings) {
             return Decision::of(vec![problem], warnings, &request.uid);
         }
+        pool(&edit, &mut change);
         shard(old.as_ref(), request, world, &mut change, &mut warnings);
         Decision::patched(change.operations()).warn(warnings)
     }
@@ -240,6 +241,18 @@ fn identity(
         }
     }
     Ok(())
+}
+
+/// Which replicas work on an Application is the fleet's to write: an edit by others leaves it as it was. Two replicas would write
+/// for it otherwise.
+fn pool(edit: &Edit<'_>, change: &mut Change<'_>) {
+    if edit.world.settings.exempt_users.contains(&edit.request.user_info.username) {
+        return;
+    }
+    match edit.old_annotation(annotation::SHARD) {
+        Some(value) => drop(change.annotations.insert(annotation::SHARD.to_owned(), value.clone())),
+        None => drop(change.annotations.remove(annotation::SHARD)),
+    }
 }
 
 /// With authentication nobody acts as an account of the Application's namespace. One that is still there from before hinders no

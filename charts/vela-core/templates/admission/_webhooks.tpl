@@ -85,18 +85,22 @@
         request.operation == "CREATE"
         || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec)
         || ["app.oam.dev/username", "app.oam.dev/group", "app.oam.dev/administrator", "app.oam.dev/stamp",
-        "app.oam.dev/service-account-name", "app.oam.dev/publishVersion", "app.oam.dev/autoUpdate"].exists(k,
+        "app.oam.dev/service-account-name", "app.oam.dev/publishVersion", "app.oam.dev/autoUpdate",
+        "controller.core.oam.dev/shard"].exists(k,
         {{ include "kubevela.admission.annotation" (dict "object" "object" "key" "k") }}
         != {{ include "kubevela.admission.annotation" (dict "object" "oldObject" "key" "k") }})
     {{- else }}
     # An edit without a workflow, whose steps may need names, would be let through as it is if there is no word on identity,
-    # which is not everybody's to write.
+    # nor a change of the pool, which are not everybody's to write.
     - name: may-need-a-patch
       expression: >-
         request.operation == "CREATE"
         || !has(object.spec) || type(object.spec) != map || has(object.spec.workflow)
         || [object, oldObject].exists(o, has(o.metadata.annotations)
         && ("app.oam.dev/username" in o.metadata.annotations || "app.oam.dev/group" in o.metadata.annotations))
+        || ["controller.core.oam.dev/shard"].exists(k,
+        {{ include "kubevela.admission.annotation" (dict "object" "object" "key" "k") }}
+        != {{ include "kubevela.admission.annotation" (dict "object" "oldObject" "key" "k") }})
     {{- end }}
     {{- end }}
     {{- else if eq .resource "workflowruns" }}

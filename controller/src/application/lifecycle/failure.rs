@@ -149,6 +149,30 @@ pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
     Some(left)
 }
 
+/// No replica of the Application's shard is there: it is left as it is, and says so.
+///
+/// # Errors
+/// The API server's answer.
+pub(crate) async fn report_no_shard(
+    ctx: &AppContext,
+    app: &Application,
+    message: &str,
+) -> Result<(), ApiError> {
+    let mut wanted = app.status.clone();
+    let synced =
+        Condition::new(types::SYNCED, "False", reason::NO_SHARD, message, Timestamp::now());
+    condition::set(&mut wanted.conditions, [synced]);
+    if wanted.conditions != app.status.conditions {
+        // It says nothing about the spec, which nobody has read.
+        let diff = serde_json::json!({
+            "metadata": {"resourceVersion": app.metadata.resource_version},
+            "status": {"conditions": wanted.conditions},
+        });
+        write::patch_part(ctx, app, "status", &diff).await?;
+    }
+    Ok(())
+}
+
 /// A reconcile of the Application panicked or took too long: its owner is informed, the others are not affected.
 pub(crate) async fn report_panic(ctx: &AppContext, key: &Key, ended: &Ended) {
     let message = match ended {

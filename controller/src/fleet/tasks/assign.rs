@@ -1,37 +1,52 @@
 //! Starts and stops work on slots as they are taken over, handed over, or lost.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tracing::info;
 use vela_api::Application;
 use vela_cluster::Stored as _;
-use vela_shard::{BUCKETS, Slot, bucket_of};
+use vela_shard::{Slot, Table, bucket_of, has_lease};
 
 use super::Runner;
 use crate::fleet::state::{Changes, Standing};
-use crate::fleet::{clock, takeover};
+use crate::fleet::working::Working;
+use crate::fleet::{clock, pool_annotation, shard_label, takeover};
 use crate::queue::Class;
 
 impl Runner {
     /// What is worked on follows what is held. Whether something is being drained.
     pub(super) fn align(&self) -> bool {
         let now = clock::now();
-        let (changes, standing) = {
+        let (changes, standing, working) = {
             let mut state = self.fleet.state.lock();
             let changes = state.align(now, self.fleet.lost.is_cancelled());
-            // Under the lock, so that the bits that queues ask never say more than the slots do.
-            changes.stopped.iter().for_each(|slot| self.fleet.set_working(*slot, false));
-            changes.taken.iter().for_each(|slot| self.fleet.set_working(*slot, true));
-            (changes, state.standing(now))
+            // Whoever works on a pool excludes Go's controllers of that shard.
+            for pool in state.pools.clone() {
+                let _ = state.elect(&pool);
+            }
+            let working = state.working(now);
+            // Under the lock, so that what queues ask never says more than the slots do.
+            if **self.fleet.working.load() != working {
+                self.fleet.working.store(Arc::new(working.clone()));
+            }
+            (changes, state.standing(now), working)
         };
-        self.measure(&changes, &standing);
+        self.measure(&changes, &standing, &working);
+        let opened = self.opened(&working);
         if !changes.stopped.is_empty() {
             // Its next owner queues them; kept here they would come up with nothing to do.
             self.context.queue.drop_foreign();
         }
         if !changes.taken.is_empty() || !changes.gone.is_empty() {
-            self.take(&changes.taken, &changes.gone);
+            self.take(&changes);
+        }
+        if !opened.is_empty() || changes.has_other_pools {
+            // They belong to a shard that is the fleet's now, or to a pool that came or went.
+            self.queue(|app| {
+                let shard = shard_label(app);
+                opened.contains(shard) || (changes.has_other_pools && !shard.is_empty())
+            });
         }
         if standing.is_in {
             self.fleet.joined.send_if_modified(|joined| !std::mem::replace(joined, true));
@@ -43,36 +58,53 @@ impl Runner {
         changes.draining > 0
     }
 
-    fn measure(&self, changes: &Changes, standing: &Standing) {
+    /// The shards for whose Applications the fleet may write now, and could not before.
+    fn opened(&self, working: &Working) -> BTreeSet<Arc<str>> {
+        let open = working.shards.iter().filter(|(_, is_open)| **is_open);
+        let open: BTreeSet<Arc<str>> = open.map(|(shard, _)| Arc::clone(shard)).collect();
+        let mut seen = self.seen.lock();
+        let opened = open.difference(&seen.open).map(Arc::clone).collect();
+        seen.open = open;
+        opened
+    }
+
+    fn measure(&self, changes: &Changes, standing: &Standing, working: &Working) {
         let metrics = &self.fleet.metrics;
         metrics.draining.set(number(changes.draining));
         metrics.wanted.set(number(standing.wanted));
         metrics.epoch.set(i64::try_from(standing.epoch).unwrap_or(i64::MAX));
         metrics.session.set(i64::try_from(standing.left).unwrap_or(i64::MAX));
-        let bits = self.fleet.working.iter().map(|word| word.load(Ordering::Acquire).count_ones());
-        metrics.working.set(i64::from(bits.sum::<u32>()));
+        metrics.working.set(i64::from(working.len()));
         let leading = &self.context.metrics.leading;
         let leading = leading.with_label_values(&[&self.options.names.root]);
         leading.set(i64::from(standing.leads));
     }
 
-    /// The Applications of buckets that were taken over are queued; what is remembered of those that went is forgotten.
-    fn take(&self, taken: &[Slot], gone: &[Slot]) {
-        for app in takeover::of_bucket(&self.context, taken) {
-            let is_observed = app.metadata.generation == Some(app.status.observed_generation);
-            let is_settled = is_observed && app.metadata.deletion_timestamp.is_none();
-            let key = app.key();
-            self.context.forget(&key);
-            // Thousands may come at once. Those that somebody waits for go before those that are
-            // only checked.
-            self.context.queue.add(key, if is_settled { Class::Scan } else { Class::Edit });
+    /// The Applications of slots that were taken over are queued; what is remembered of those that went is forgotten.
+    fn take(&self, changes: &Changes) {
+        let table = self.fleet.state.lock().member.table().map(Arc::clone);
+        let is_in = |app: &Application, slots: &BTreeSet<Slot>| {
+            slots.contains(&slot(app, table.as_deref()))
+        };
+        for app in takeover::chosen(&self.context, |app| is_in(app, &changes.taken)) {
+            self.context.forget(&app.key());
         }
-        for app in takeover::of_bucket(&self.context, gone) {
+        self.queue(|app| is_in(app, &changes.taken));
+        for app in takeover::chosen(&self.context, |app| is_in(app, &changes.gone)) {
             self.context.forget(&app.key());
         }
         let ours = self.count();
-        if !taken.is_empty() {
-            info!(buckets = taken.len(), applications = ours, "buckets taken over");
+        if !changes.taken.is_empty() {
+            info!(buckets = changes.taken.len(), applications = ours, "buckets taken over");
+        }
+    }
+
+    /// Queues Applications, those that somebody waits for before those that are only checked: thousands may come at once.
+    fn queue(&self, choose: impl Fn(&Application) -> bool) {
+        for app in takeover::chosen(&self.context, choose) {
+            let is_observed = app.metadata.generation == Some(app.status.observed_generation);
+            let is_settled = is_observed && app.metadata.deletion_timestamp.is_none();
+            self.context.queue.add(app.key(), if is_settled { Class::Scan } else { Class::Edit });
         }
     }
 
@@ -106,28 +138,44 @@ impl Runner {
     /// Counts the own Applications, and with the leader's duties those that nobody works on.
     pub(super) fn count(&self) -> usize {
         let apps = self.context.apps.all();
-        let ours = apps.iter().filter(|app| self.fleet.is_ours(&app.key())).count();
+        let ours = apps.iter().filter(|app| self.fleet.owns(app)).count();
         self.fleet.metrics.applications.set(number(ours));
         let unowned = if self.fleet.is_leading() {
             let now = clock::now();
             let state = self.fleet.state.lock();
-            let owned: Vec<bool> =
-                (0..BUCKETS).map(|slot| state.member.is_owned(slot, now)).collect();
+            let table = state.member.table().map(Arc::clone);
+            let slots = table.iter().flat_map(|table| table.slots());
+            let owned: BTreeSet<Slot> =
+                slots.filter(|slot| state.member.is_owned(slot, now)).collect();
             // Ten thousand Applications are counted below, and every write of the process asks this
             // lock.
             drop(state);
-            let is_owned = |app: &Arc<Application>| {
-                let key = app.key();
-                let bucket = usize::from(bucket_of(&key.namespace, &key.name));
-                owned.get(bucket).copied().unwrap_or_default()
-            };
-            apps.iter().filter(|app| !is_owned(app)).count()
+            apps.iter().filter(|app| !owned.contains(&slot(app, table.as_deref()))).count()
         } else {
             0
         };
         self.fleet.metrics.unowned.set(number(unowned));
+        self.forget_shards(&apps);
         ours
     }
+
+    /// The fleet elects on the Leases of shards that labels and pools name, and of no others: those expire.
+    fn forget_shards(&self, apps: &[Arc<Application>]) {
+        let named: BTreeSet<&str> =
+            apps.iter().map(|app| shard_label(app)).filter(|shard| has_lease(shard)).collect();
+        let mut state = self.fleet.state.lock();
+        let pools = state.pools.clone();
+        state
+            .shards
+            .retain(|shard, _| named.contains(&**shard) || pools.iter().any(|pool| pool == shard));
+    }
+}
+
+/// The slot of an Application.
+fn slot(app: &Application, table: Option<&Table>) -> Slot {
+    let (key, pool) = (app.key(), pool_annotation(app));
+    let bucket = bucket_of(&key.namespace, &key.name);
+    table.map_or_else(|| Slot::Bucket(pool.into(), bucket), |table| table.slot(pool, bucket))
 }
 
 fn number(count: usize) -> i64 {

@@ -4,11 +4,12 @@
 mod assign;
 mod judge;
 mod observe;
+mod report;
 mod root;
 mod session;
 mod table;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,13 +72,17 @@ struct Runner {
 #[derive(Default)]
 struct Seen {
     members: Vec<Lease>,
-    root: Option<Lease>,
+    /// The root Lease and those of shards, by name.
+    roots: BTreeMap<String, Lease>,
     /// The Lease of the table that was read with the table that the member knows.
     table: Option<Lease>,
+    /// The shards for whose Applications the fleet may write.
+    open: BTreeSet<Arc<str>>,
     /// A version that a watch can begin at.
     version: String,
-    /// What the last warning about the table said.
+    /// What the last warnings about the table and about this member's pool said.
     complaint: String,
+    is_refused: bool,
 }
 
 /// Makes the Lease of this member, and starts its tasks. They end with `stop`.
@@ -178,7 +183,7 @@ impl Runner {
             // is written about them.
             self.fleet.state.lock().member.adjust(clock::now());
             let draining = self.align();
-            self.root().await;
+            self.roots().await;
             self.judge().await;
             // A table that was written may give slots to this member; they need not wait for the
             // next round.

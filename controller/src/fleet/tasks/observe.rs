@@ -1,5 +1,6 @@
 //! Observes the Leases: lists all of them, and watches the table, so that a hand-over is noticed immediately.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ impl Runner {
             round = round.wrapping_add(1);
             if round.is_multiple_of(COUNT_EVERY) {
                 self.count();
+                self.report().await;
                 self.sweep().await;
             }
             sleep(LIST_PERIOD).await;
@@ -48,11 +50,14 @@ impl Runner {
 
     fn take_in(&self, started: u64, leases: Vec<Lease>, version: String) {
         let now = clock::now();
-        let (mut members, mut root, mut table) = (Vec::new(), None, None);
+        let names = &self.options.names;
+        let (mut members, mut roots, mut table) = (Vec::new(), BTreeMap::new(), None);
         for found in leases {
             match lease::name(&found) {
                 name if name == self.table => table = Some(found),
-                name if name == self.options.names.root => root = Some(found),
+                name if name == names.root || names.shard_of(name).is_some() => {
+                    roots.insert(name.to_owned(), found);
+                }
                 _ if lease::observed(&self.options.names, &found).is_some() => members.push(found),
                 _ => {}
             }
@@ -64,7 +69,12 @@ impl Runner {
         {
             let mut state = self.fleet.state.lock();
             let before = state.root.holder();
-            state.root.listed(started, now, lease::root(root.as_ref()));
+            state.root.listed(started, now, lease::root(roots.get(&names.root)));
+            for (shard, known) in &mut state.shards {
+                known.listed(started, now, lease::root(roots.get(&names.shard(shard))));
+            }
+            state.listed =
+                roots.keys().filter_map(|name| names.shard_of(name)).map(Arc::from).collect();
             if state.root.holder() == Some(Holder::Foreign) && before != Some(Holder::Foreign) {
                 warn!(
                     lease = self.options.names.root,
@@ -80,7 +90,7 @@ impl Runner {
         }
         self.inherit(&members);
         let mut seen = self.seen.lock();
-        (seen.members, seen.root, seen.version) = (members, root, version);
+        (seen.members, seen.roots, seen.version) = (members, roots, version);
         if table.is_none() {
             seen.table = None;
         }

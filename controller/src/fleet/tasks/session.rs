@@ -1,5 +1,7 @@
 //! The Lease of this member: renewed as long as it works, deleted when everything was handed over.
 
+use std::sync::Arc;
+
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
@@ -72,8 +74,19 @@ impl Runner {
         vec![
             (annotation::FLEET_BUCKETS, metrics.working.get().to_string()),
             (annotation::FLEET_APPLICATIONS, metrics.applications.get().to_string()),
+            (annotation::FLEET_POOL, self.fleet.pools.own.clone()),
             (annotation::FLEET_VERSION, env!("CARGO_PKG_VERSION").to_owned()),
         ]
+    }
+
+    /// Empties a Lease that the fleet elects on.
+    async fn release(&self, name: &str) {
+        let Ok(Some(root)) = self.api.get_opt(name).await else { return };
+        let holder = lease::holder(&root);
+        if !holder.is_empty() && holder == lease::annotation_of(&root, annotation::FLEET_MEMBER) {
+            let empty = lease::emptied(root, None);
+            let _ = self.api.replace(name, &PostParams::default(), &empty).await;
+        }
     }
 
     /// Everything was given away: the own Lease goes, and the root Lease with the last member.
@@ -84,14 +97,13 @@ impl Runner {
             let state = self.fleet.state.lock();
             state.member.table().is_none_or(|table| table.members.is_empty())
         };
-        if is_last
-            && let Ok(Some(root)) = self.api.get_opt(&self.options.names.root).await
-            && lease::holder(&root) == lease::annotation_of(&root, annotation::FLEET_MEMBER)
-            && !lease::holder(&root).is_empty()
-        {
-            let empty = lease::emptied(root, None);
-            let _ =
-                self.api.replace(&self.options.names.root, &PostParams::default(), &empty).await;
+        if is_last {
+            let shards: Vec<Arc<str>> =
+                self.fleet.state.lock().shards.keys().map(Arc::clone).collect();
+            for shard in shards {
+                self.release(&self.root_name(Some(&shard))).await;
+            }
+            self.release(&self.options.names.root).await;
         }
         // Held to the end: a renewal that came now would find its Lease gone and report a loss.
         let own = self.own.lock().await;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use kube::api::PostParams;
 use tokio::time::sleep;
-use tracing::warn;
+use tracing::{error, warn};
 use vela_cluster::Error;
-use vela_shard::{Holder, Table};
+use vela_shard::{Holder, MAX_POOLS, Table};
 
 use super::{PAUSE, Runner, is_conflict, is_refusal};
 use crate::fleet::{clock, lease};
@@ -19,12 +19,22 @@ impl Runner {
     /// Writes the table if there is something to change. Whether it did.
     pub(super) async fn table(&self) -> bool {
         let first = {
-            let (state, now) = (self.fleet.state.lock(), clock::now());
+            let now = clock::now();
+            let (mut seen, state) = (self.seen.lock(), self.fleet.state.lock());
             // Whoever joins shall be able to write at once: that the fleet is here is known from two lists.
             let is_in = state.member.table().is_some_and(|table| table.index(&self.id).is_some());
             let is_here = state.root.holder() == Some(Holder::Member);
             if !is_in && is_here && state.root.left(now).is_none() {
                 return false;
+            }
+            let was_refused = std::mem::replace(&mut seen.is_refused, state.member.is_refused());
+            if seen.is_refused && !was_refused {
+                let pool = &**state.member.pool();
+                error!(
+                    pool,
+                    limit = MAX_POOLS,
+                    "there are as many pools as there can be: this replica joins none"
+                );
             }
             state.member.next_table(now)
         };

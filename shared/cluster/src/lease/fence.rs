@@ -150,7 +150,7 @@ mod tests {
     use tokio::time::Instant;
     use tower::{ServiceExt as _, service_fn};
 
-    use super::super::permit::{Scope, within};
+    use super::super::permit::{Assignment, Scope, within};
     use super::super::{Source, State};
     use super::*;
     use crate::ServiceAccount;
@@ -224,9 +224,17 @@ mod tests {
 
         fn begin(&self, scope: Scope, time: Duration) -> Option<permit::Sent> {
             let ended = Arc::clone(&self.1);
-            let may = scope == Scope::Bucket(7) && time <= *self.0.lock();
+            let may = scope == of_bucket(7) && time <= *self.0.lock();
             may.then(|| permit::Sent::new(move |answered| ended.lock().push(answered)))
         }
+    }
+
+    fn of_bucket(bucket: u8) -> Scope {
+        Scope::Application(Arc::new(assignment(bucket)))
+    }
+
+    fn assignment(bucket: u8) -> Assignment {
+        Assignment { bucket, pool: "".into(), shard: "".into() }
     }
 
     #[tokio::test(start_paused = true)]
@@ -236,16 +244,17 @@ mod tests {
         let ended = Arc::default();
         let permits = Arc::new(Holds7(Mutex::new(Duration::from_secs(4)), Arc::clone(&ended)));
         options.fence.guard_fleet(Arc::clone(&permits) as Arc<dyn Permits>);
-        within(Scope::Bucket(7), send(&client, Method::PUT, OBJECT)).await.expect("it holds that");
+        within(of_bucket(7), send(&client, Method::PUT, OBJECT)).await.expect("it holds that");
         assert_eq!(*sent.lock(), [format!("PUT {OBJECT}?timeout=3750ms")]);
         assert_eq!(*ended.lock(), [true]);
-        let wait = within(Scope::Bucket(7), send(&client, Method::DELETE, OBJECT));
+        let wait = within(of_bucket(7), send(&client, Method::DELETE, OBJECT));
         let frozen = async { *permits.0.lock() = Duration::ZERO };
         let (refused, ()) = tokio::join!(wait, frozen);
         assert!(matches!(refused, Err(Error::NotLeader)), "it waited for longer than the session");
         *permits.0.lock() = Duration::from_secs(4);
-        for scope in [Scope::Bucket(8), Scope::Unread(7), Scope::Lead, Scope::Process] {
-            let error = within(scope, send(&client, Method::PUT, OBJECT)).await;
+        let unread = Scope::Unread(Arc::new(assignment(7)));
+        for scope in [of_bucket(8), unread, Scope::Lead, Scope::Process] {
+            let error = within(scope.clone(), send(&client, Method::PUT, OBJECT)).await;
             assert!(matches!(error, Err(Error::NotLeader)), "{scope:?}");
         }
         let error = send(&client, Method::PUT, OBJECT).await;

@@ -5,24 +5,36 @@
 //! would be carried out while a successor works.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
 use http::uri::PathAndQuery;
 
+/// What decides which replica works on an Application.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Assignment {
+    /// A hash of its name.
+    pub bucket: u8,
+    /// The pool that its annotation names; empty: none.
+    pub pool: Arc<str>,
+    /// The shard that its label names; empty: none. A controller of that shard that is no member of the fleet excludes the fleet.
+    pub shard: Arc<str>,
+}
+
 /// What a write is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The process itself: its events, its credentials.
     #[default]
     Process,
     /// What is done once for the whole fleet.
     Lead,
-    /// An Application of a bucket.
-    Bucket(u8),
-    /// An Application of a bucket that was taken over, and of which what is cached may be older than its predecessor's last write:
-    /// it may be decided about, and not written for.
-    Unread(u8),
+    /// An Application.
+    Application(Arc<Assignment>),
+    /// An Application that was taken over, and of which what is cached may be older than its predecessor's last write: it may be
+    /// decided about, and not written for.
+    Unread(Arc<Assignment>),
 }
 
 /// Who knows what may be written.
@@ -77,7 +89,7 @@ pub fn within<F: Future>(scope: Scope, work: F) -> impl Future<Output = F::Outpu
 
 /// What the current work is about.
 pub(super) fn current() -> Scope {
-    SCOPE.try_with(|scope| *scope).unwrap_or_default()
+    SCOPE.try_with(Clone::clone).unwrap_or_default()
 }
 
 /// Longest deadline of a write.
