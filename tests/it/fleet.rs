@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use serde_json::json;
 use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
@@ -279,6 +281,24 @@ impl World {
         of_app.map(|entry| entry.agent.split('/').nth(2).unwrap_or_default().to_owned()).collect()
     }
 
+    /// The shards that the labels of an Application or of its records name.
+    async fn shards_of(&self, kind: &str, name: &str) -> BTreeSet<String> {
+        let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind);
+        let api =
+            Api::<DynamicObject>::all_with(self.client.clone(), &ApiResource::from_gvk(&kind));
+        let objects = api.list(&ListParams::default()).await.unwrap();
+        let is_of_app = |object: &DynamicObject| {
+            let labels = object.metadata.labels.clone().unwrap_or_default();
+            let app = labels.get("app.oam.dev/name").or(object.metadata.name.as_ref());
+            app.is_some_and(|app| app == name)
+        };
+        let shard = |object: DynamicObject| {
+            let labels = object.metadata.labels.unwrap_or_default();
+            labels.get(LABEL).cloned().unwrap_or_default()
+        };
+        objects.into_iter().filter(is_of_app).map(shard).collect()
+    }
+
     /// Waits until a replica holds so many buckets.
     async fn holds(&self, pod: &str, count: usize) {
         until(&format!("{pod} holds {count} buckets"), LIMIT, async || {
@@ -331,6 +351,21 @@ async fn a_pool_takes_the_applications_that_are_labelled_so() {
     world.edit_all("5", LIMIT).await;
     world.moved(&gold, None).await;
     world.is_exclusive(from, 2).await;
+    // Before Go's controllers come back everything gets a label.
+    world.label("app-1", Some("gold")).await;
+    let mut command = std::process::Command::new(binaries().controller);
+    command.args(["shard-labels", "--pool", "master", "--kubeconfig"]);
+    command.arg(world.cluster.kubeconfig());
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with(&format!("{} Applications, ", APPS - 1)), "{said}");
+    for (name, shard) in [("app-0", "master"), ("app-1", "gold")] {
+        for kind in ["Application", "ApplicationRevision", "ResourceTracker"] {
+            let shards = world.shards_of(kind, name).await;
+            assert_eq!(shards, BTreeSet::from([shard.to_owned()]), "{kind}s of {name}");
+        }
+    }
     world.cluster.stop();
 }
 
@@ -370,7 +405,11 @@ async fn a_pool_that_dies_falls_back_and_returns() {
     let served = world.edit_all("5", LIMIT).await;
     eprintln!("after a planned stop of the pool: {:.2} s", served.as_secs_f64());
     for name in names() {
-        assert_eq!(world.writers(from, &name), BTreeSet::from(["controller-0".to_owned()]), "{name}");
+        assert_eq!(
+            world.writers(from, &name),
+            BTreeSet::from(["controller-0".to_owned()]),
+            "{name}"
+        );
     }
     world.cluster.stop();
 }

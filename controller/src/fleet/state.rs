@@ -143,8 +143,8 @@ impl State {
         // the root Lease.
         let held: BTreeSet<Slot> =
             table.as_ref().map_or_else(BTreeSet::new, |table| table.held_by(&id).collect());
-        let mut changes = Changes::default();
-        changes.has_other_pools = self.take_in_pools(table.as_deref());
+        let has_other_pools = self.take_in_pools(table.as_deref());
+        let mut changes = Changes { has_other_pools, ..Changes::default() };
         self.moving.retain(|_, until| now < *until);
         for slot in working.union(&held) {
             let state = self.slots.entry(slot.clone()).or_default();

@@ -66,7 +66,7 @@ fn scope(pool: &str, bucket: u8, shard: &str) -> Scope {
 }
 
 /// An Application of the cache.
-fn put(fleet: &Fleet, name: &str, metadata: serde_json::Value, version: &str) {
+fn put(fleet: &Fleet, name: &str, metadata: &serde_json::Value, version: &str) {
     let mut app = serde_json::json!({"metadata": metadata, "spec": {"components": []}});
     app["metadata"]["namespace"] = "n".into();
     app["metadata"]["name"] = name.into();
@@ -139,7 +139,7 @@ async fn an_attempt_ends_with_its_bucket() {
     let fleet = working();
     let key = Key::new("n", "a");
     let bucket = slot("", bucket_of("n", "a"));
-    put(&fleet, "a", serde_json::json!({}), "1");
+    put(&fleet, "a", &serde_json::json!({}), "1");
     assert!(fleet.is_ours(&key));
     assert_eq!(fleet.work(&key, true, async { 1 }).await, Some(1));
     let never = fleet.work(&key, true, std::future::pending::<()>());
@@ -199,9 +199,9 @@ fn what_is_in_flight_belongs_to_the_pool_that_comes() {
 fn an_application_is_its_pools_and_its_label_only_asks() {
     let fleet = working();
     let (label, annotation) = (label::SCHEDULED_SHARD_ID, annotation::SHARD);
-    put(&fleet, "plain", serde_json::json!({}), "1");
-    put(&fleet, "asks", serde_json::json!({"labels": {label: "p"}}), "1");
-    put(&fleet, "there", serde_json::json!({"annotations": {annotation: "p"}}), "1");
+    put(&fleet, "plain", &serde_json::json!({}), "1");
+    put(&fleet, "asks", &serde_json::json!({"labels": {label: "p"}}), "1");
+    put(&fleet, "there", &serde_json::json!({"annotations": {annotation: "p"}}), "1");
     let app = |name: &str| fleet.apps.get(&Key::new("n", name)).unwrap();
     assert_eq!(fleet.next_pool(&app("asks")), None, "no such pool");
     let align = || {
@@ -239,7 +239,7 @@ fn labels_name_a_limited_number_of_shards() {
     let fleet = working();
     for number in 0..100 {
         let labels = serde_json::json!({label::SCHEDULED_SHARD_ID: format!("s-{number}")});
-        put(&fleet, &format!("a-{number}"), serde_json::json!({"labels": labels}), "1");
+        put(&fleet, &format!("a-{number}"), &serde_json::json!({"labels": labels}), "1");
         let _ = fleet.is_ours(&Key::new("n", format!("a-{number}")));
     }
     let now = clock::now();

@@ -54,8 +54,8 @@ impl Replica {
         let (key, context) = (Key::new(NAMESPACE, "a"), &self.process.context);
         let before = world.server.state.lock().writes;
         if self.fleet.is_ours(&key) {
-            let _ =
-                self.fleet.reconcile(context, &key, || reconciler::reconcile(context, &key)).await;
+            let work = self.fleet.reconcile(context, &key, || reconciler::reconcile(context, &key));
+            let _ = Box::pin(work).await;
         }
         world.server.state.lock().writes - before
     }

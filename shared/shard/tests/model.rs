@@ -170,6 +170,9 @@ struct World {
     edits: u8,
 }
 
+/// Takes what can happen, and what follows from it.
+type Add<'a> = &'a mut dyn FnMut(String, &dyn Fn(&mut World));
+
 /// The other pool.
 const POOL: &str = "x";
 
@@ -266,7 +269,7 @@ impl World {
     }
 
     /// What happens around the Application.
-    fn of_app(&self, scope: &Scope, index: usize, add: &mut dyn FnMut(String, &dyn Fn(&mut Self))) {
+    fn of_app(&self, scope: &Scope, index: usize, add: Add<'_>) {
         let node = &self.nodes[index];
         let who = id(index);
         if let Some(Move { stage: Stage::Sent, .. }) = node.moving {
@@ -277,7 +280,7 @@ impl World {
         }
         if node.seen != self.app && node.moving.is_none() {
             add(format!("{who} sees the Application"), &|world| {
-                world.nodes[index].seen = world.app
+                world.nodes[index].seen = world.app;
             });
         }
         if node.read.is_none() && node.doubt.is_none() && node.moving.is_none() {
@@ -310,15 +313,13 @@ impl World {
                 });
             }
         }
-        match node.moving {
-            Some(Move { stage: Stage::Done | Stage::Refused, .. }) => {
-                add(format!("{who}'s annotation is answered"), &|world| world.move_answered(index));
-            }
-            _ => {}
+        let Some(sent) = node.moving.filter(|_| node.doubt.is_none()) else { return };
+        if sent.stage != Stage::Sent {
+            add(format!("{who}'s annotation is answered"), &|world| world.move_answered(index));
         }
-        if node.moving.is_some() && scope.losses {
+        if scope.losses {
             add(format!("the answer to {who}'s annotation is lost"), &|world| {
-                world.move_lost(scope, index)
+                world.move_lost(scope, index);
             });
         }
     }
@@ -951,7 +952,15 @@ fn every_rule_is_needed() {
         // The bucket of the default pool goes from the first member to the second, which has not seen the annotation.
         (
             Flaw::TakenOverWithoutReading,
-            Scope { members: 3, joined: 3, leaves: true, puts: 2, renewals: 0, writes: 0, ..pooled },
+            Scope {
+                members: 3,
+                joined: 3,
+                leaves: true,
+                puts: 2,
+                renewals: 0,
+                writes: 0,
+                ..pooled
+            },
         ),
         (Flaw::RowsOfAPoolFromNothing, Scope { annotation: POOL, writes: 0, ..pooled }),
         (Flaw::CountedWhereItBegan, Scope { annotation: POOL, ..pooled }),
