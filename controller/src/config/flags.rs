@@ -15,10 +15,10 @@ use crate::queue::Weights;
 pub(super) struct Fallback(pub(super) Option<Duration>);
 
 impl Fallback {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, &'static str> {
         match text {
             "never" => Ok(Self(None)),
-            _ => duration(text).map(|time| Self(Some(time))).map_err(ToOwned::to_owned),
+            _ => duration(text).map(|time| Self(Some(time))),
         }
     }
 }

@@ -50,7 +50,7 @@ pub struct Rows {
     pub falls_back: bool,
 }
 
-/// The table.
+/// Who takes part, and who holds what.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Table {
     /// Grows with every write: of two tables that were read, the later one.

@@ -30,7 +30,7 @@ pub enum Scope {
     Process,
     /// What is done once for the whole fleet.
     Lead,
-    /// An Application.
+    /// One Application, of which everything is known that was written.
     Application(Arc<Assignment>),
     /// An Application that was taken over, and of which what is cached may be older than its predecessor's last write: it may be
     /// decided about, and not written for.
