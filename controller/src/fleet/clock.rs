@@ -17,6 +17,11 @@ pub(super) fn now() -> Millis {
     seconds.saturating_mul(1_000).saturating_add(nanos / 1_000_000)
 }
 
+/// How long it is until then; `None`: it is over.
+pub(super) fn left(until: Millis) -> Option<Duration> {
+    until.checked_sub(now()).filter(|left| *left > 0).map(Duration::from_millis)
+}
+
 /// A length of time in the unit of sessions.
 pub(super) fn millis(time: Duration) -> Millis {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

@@ -78,7 +78,7 @@ impl Fleet {
     fn unanswered(&self, assignment: &Assignment) -> Option<Duration> {
         let state = self.state.lock();
         let until = state.flights.get(&slot_of(assignment))?.until;
-        until.checked_sub(clock::now()).filter(|left| *left > 0).map(Duration::from_millis)
+        clock::left(until)
     }
 
     /// A write of the annotation is about to be sent, or is over. What was read of the Application counts no more.
@@ -100,6 +100,6 @@ impl Fleet {
     pub(super) fn unsettled_move(&self, key: &Key) -> Option<Duration> {
         let state = self.state.lock();
         let until = *state.moving.get(key)?;
-        until.checked_sub(clock::now()).filter(|left| *left > 0).map(Duration::from_millis)
+        clock::left(until)
     }
 }

@@ -91,7 +91,7 @@ impl State {
 
     /// The slot that counts where one is named.
     pub(super) fn resolve(&self, named: &Slot) -> Slot {
-        self.member.table().map_or_else(|| named.clone(), |table| table.resolve(named))
+        resolve(&self.member, named)
     }
 
     /// How long writes for a slot may go on.
@@ -155,9 +155,7 @@ impl State {
         }
         let mut unfinished: HashSet<Slot> = HashSet::new();
         for (named, _) in self.flights.iter().filter(|(_, flight)| !flight.is_over(now)) {
-            unfinished.insert(
-                self.member.table().map_or_else(|| named.clone(), |table| table.resolve(named)),
-            );
+            unfinished.insert(self.resolve(named));
         }
         for (name, slot) in &mut self.slots {
             match (slot.works, working.contains(name)) {
@@ -213,7 +211,7 @@ impl State {
     fn end_flights(&mut self, held: &BTreeSet<Slot>, now: Millis) {
         let Self { member, slots, flights, .. } = self;
         flights.retain(|named, flight| {
-            let slot = member.table().map_or_else(|| named.clone(), |table| table.resolve(named));
+            let slot = resolve(member, named);
             let state = slots.get(&slot);
             let since = state.and_then(|slot| slot.stopped);
             let is_late = since.is_some_and(|since| now >= since.saturating_add(GRACE));
@@ -305,4 +303,9 @@ pub(super) struct Standing {
     pub(super) epoch: u64,
     /// How long it may still write.
     pub(super) left: Millis,
+}
+
+/// The slot that counts for a member where one is named.
+fn resolve(member: &Member, named: &Slot) -> Slot {
+    member.table().map_or_else(|| named.clone(), |table| table.resolve(named))
 }

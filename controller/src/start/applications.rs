@@ -21,6 +21,11 @@ pub(super) const fn workers(config: &Config) -> usize {
     config.workers.saturating_add(1)
 }
 
+/// What each of them takes up.
+pub(super) fn worker_kinds(config: &Config) -> impl Iterator<Item = WorkerKind> {
+    std::iter::repeat_n(WorkerKind::All, config.workers).chain([WorkerKind::Edits])
+}
+
 /// Attempts that go on without a worker, of one worker: they wait for clusters that are slow or silent.
 const PARKED: usize = 64;
 

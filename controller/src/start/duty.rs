@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::fleet::Fleet;
+use crate::queue::{Key, Queue, WorkerKind};
 
 /// What is done once for all replicas.
 #[derive(Clone)]
@@ -31,6 +32,18 @@ impl Duty {
             None => std::future::pending().await,
             Some(fleet) => fleet.until_leading(false).await,
         }
+    }
+
+    /// The next key of a queue whose work is done once for all, as soon as that is this process's. `None`: the queue or the process
+    /// ends.
+    pub(super) async fn next(&self, queue: &Queue, worker_kind: WorkerKind) -> Option<Key> {
+        while self.begins().await {
+            tokio::select! {
+                key = queue.next(worker_kind) => return key,
+                () = self.ends() => {}
+            }
+        }
+        None
     }
 
     /// One piece of it; `None`: it is not this process's any more.

@@ -21,12 +21,7 @@ pub(super) async fn work(
     duty: Duty,
 ) {
     let queue = Arc::clone(&context.runs.queue);
-    while duty.begins().await {
-        let key = tokio::select! {
-            key = queue.next(worker_kind) => key,
-            () = duty.ends() => continue,
-        };
-        let Some(key) = key else { return };
+    while let Some(key) = duty.next(&queue, worker_kind).await {
         let next = attempt(&context, &key, &meter, &duty).await;
         queue.done(key, next);
     }

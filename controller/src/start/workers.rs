@@ -106,23 +106,19 @@ pub(super) fn start(
         context.metrics.attempts.of(name, workers)
     };
     if config.controllers.has(registry::APPLICATION) {
-        let worker_kinds =
-            std::iter::repeat_n(WorkerKind::All, config.workers).chain([WorkerKind::Edits]);
         let meter = measure(registry::APPLICATION, &context.queue, applications::workers(config));
         let turn = starts.next(ending);
-        for worker_kind in worker_kinds {
+        for worker_kind in applications::worker_kinds(config) {
             let (context, fleet) = (Arc::clone(context), fleet.cloned());
             let work = applications::work(context, fleet, worker_kind, meter.clone());
             workers.spawn(turn.clone().then(work));
         }
     }
     if let Some(runs) = &context.workflow_runs {
-        let worker_kinds =
-            std::iter::repeat_n(WorkerKind::All, config.workers).chain([WorkerKind::Edits]);
         let of_runs = applications::workers(config);
         let meter = measure(registry::WORKFLOW_RUN, &context.runs.queue, of_runs);
         let turn = starts.next(ending);
-        for worker_kind in worker_kinds {
+        for worker_kind in applications::worker_kinds(config) {
             let work = runs::work(Arc::clone(runs), worker_kind, meter.clone(), duty.clone());
             workers.spawn(turn.clone().then(work));
         }
@@ -233,12 +229,7 @@ async fn definitions<T: Kind>(
     meter: AttemptMeter,
     duty: Duty,
 ) {
-    while duty.begins().await {
-        let key = tokio::select! {
-            key = queue.next(WorkerKind::All) => key,
-            () = duty.ends() => continue,
-        };
-        let Some(key) = key else { return };
+    while let Some(key) = duty.next(&queue, WorkerKind::All).await {
         let attempt = meter.begin();
         let limit = context.settings.reconcile_timeout;
         let account = Account::of(&key.namespace);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use vela_workflow::generate::{APPLY_COMPONENT, BUILTIN_APPLY_COMPONENT};
 
 use super::model::{self, Step};
 use super::subject::{Findings, Subject};
@@ -103,7 +104,7 @@ pub(crate) fn steps_of_run(
     findings: &mut Findings,
 ) {
     for (step, field) in with_fields(steps, field) {
-        let is_built_in = matches!(step.type_, "apply-component" | "builtin-apply-component");
+        let is_built_in = applies_component(step.type_);
         let found = subject.world.definition(
             vela_api::DefinitionKind::WorkflowStep,
             subject.namespace,
@@ -117,6 +118,11 @@ pub(crate) fn steps_of_run(
         }
     }
     waits(steps, field, findings);
+}
+
+/// Whether steps of a type apply a component of the Application, without a definition.
+fn applies_component(kind: &str) -> bool {
+    matches!(kind, APPLY_COMPONENT | BUILTIN_APPLY_COMPONENT)
 }
 
 /// Steps and sub-steps, each with its path.
@@ -141,7 +147,7 @@ fn one(subject: &Subject<'_>, step: &Step<'_>, field: &Field, findings: &mut Fin
     }
     if step.type_ == "deploy" {
         deploy(subject, step, field, findings);
-    } else if matches!(step.type_, "apply-component" | "builtin-apply-component") {
+    } else if applies_component(step.type_) {
         applied(subject, step, field, findings);
     } else if let Some(definition) = definition {
         properties(subject, step, &definition, field, findings);

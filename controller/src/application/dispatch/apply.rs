@@ -24,7 +24,7 @@ const RECREATE_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// How often a write is decided again because the object changed in the meantime: several Applications may join those that share
 /// one at the same moment.
-const MAX_REPLANS: usize = 6;
+pub(super) const MAX_REPLANS: usize = 6;
 
 /// Kinds whose objects hold what is lost with them.
 const HOLDERS: [&str; 4] =

@@ -8,11 +8,9 @@ use vela_apply::plan::{self, Options, Write};
 use vela_apply::policy::Stage;
 use vela_cluster::Target;
 
+use crate::application::dispatch::apply::MAX_REPLANS;
 use crate::application::dispatch::error::{Denial, DispatchError, Verb, WriteError};
 use crate::application::session::Session;
-
-/// How often a write is decided again because the object changed in the meantime.
-const MAX_REPLANS: usize = 6;
 
 impl Session<'_> {
     /// Makes live objects equal to their manifests, one after the other. One that an Application owns is refused: the Application

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use vela_api::application::{AppPolicy, Application, ApplicationComponent};
+use vela_api::names::APPLICATION_SCOPE;
 use vela_api::workflow::WorkflowStep;
 use vela_api::{
     ApplicationRevision, ComponentDefinition, Policy, PolicyDefinition, TraitDefinition,
@@ -18,9 +19,6 @@ use crate::definitions::{Definitions, Lookup};
 use crate::messages;
 
 use crate::application::facts;
-
-/// `spec.scope` of a PolicyDefinition whose output is a change of the Application.
-pub(in crate::application) use vela_api::names::APPLICATION_SCOPE;
 
 /// Whether the engine runs a step itself. `break` is a function of templates; a definition of that name has no meaning.
 fn is_built_in_step(kind: &str) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use vela_api::names::annotation;
+use vela_api::names::{APPLICATION_SCOPE, annotation};
 use vela_api::workflow::WorkflowStepStatus;
 use vela_api::{
     AppStatus, Application, ApplicationRevision, ComponentDefinition, Policy, PolicyDefinition,
@@ -188,7 +188,7 @@ pub(in crate::application) fn from_revision(revision: &ApplicationRevision) -> F
                 .iter()
                 // Those that change the Application have had their effect: the revision holds the
                 // changed spec.
-                .filter(|(_, found)| found.spec.scope != parse::APPLICATION_SCOPE)
+                .filter(|(_, found)| found.spec.scope != APPLICATION_SCOPE)
                 .map(|(name, found)| (name.clone(), Arc::clone(found)))
                 .collect(),
             steps: spec.workflow_step_definitions.clone(),

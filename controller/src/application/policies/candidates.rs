@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use serde_json::Value;
+use vela_api::names::APPLICATION_SCOPE;
 use vela_api::revision::PolicyVersion;
 use vela_api::{Application, ApplicationRevision, PolicyDefinition};
 use vela_cluster::Stored as _;
@@ -13,7 +14,7 @@ use vela_workflow::generate::policy_name;
 
 use crate::application::context::AppContext;
 use crate::application::facts;
-use crate::application::facts::parse::{self, APPLICATION_SCOPE};
+use crate::application::facts::parse;
 use crate::context::Context;
 use crate::definition::wake;
 use crate::definitions::Definitions;

@@ -235,8 +235,11 @@ fn is_of_applications(call: &Pending) -> bool {
     match (call.provider.as_str(), call.function.as_str()) {
         ("oam" | "multicluster" | "terraform" | "query" | "ql" | "helm", _) => true,
         ("op", function) => {
-            let of_oam = ["load", "load-comps-in-order", "load-policies", "component-apply"];
-            let others = [
+            let names = [
+                "load",
+                "load-comps-in-order",
+                "load-policies",
+                "component-apply",
                 "component-render",
                 "deploy",
                 "list-clusters",
@@ -246,7 +249,7 @@ fn is_of_applications(call: &Pending) -> bool {
                 "load-terraform-components",
                 "get-connection-status",
             ];
-            of_oam.contains(&function) || others.contains(&function) || query::answers(function)
+            names.contains(&function) || query::answers(function)
         }
         _ => false,
     }
