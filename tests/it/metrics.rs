@@ -9,7 +9,7 @@ use vela_tests::fixtures::{Space, deployed, until};
 use vela_tests::material::workspace;
 
 /// Beginnings of metrics that need a gate, other clusters, a chart, several replicas at work or a second writer.
-const ELSEWHERE: [&str; 7] = [
+const ELSEWHERE: [&str; 9] = [
     "kubevela_application_",
     "vela_cluster_",
     "cluster_",
@@ -17,13 +17,15 @@ const ELSEWHERE: [&str; 7] = [
     "vela_shard_",
     "vela_session_",
     "vela_drift_total",
+    "workflowrun_reconcile_time_seconds",
+    "workflowrun_finished_time_seconds",
 ];
 
 /// A metric: its type and its labels.
-type Shape = (String, BTreeSet<String>);
+pub(super) type Shape = (String, BTreeSet<String>);
 
 /// The tables of the documentation, by heading.
-fn documented(heading: &str) -> BTreeMap<String, Shape> {
+pub(super) fn documented(heading: &str) -> BTreeMap<String, Shape> {
     let docs = std::fs::read_to_string(workspace().join("docs/operations.md")).unwrap();
     let section = docs.split_once(&format!("\n### {heading}\n")).unwrap().1;
     let section = section.split("\n#").next().unwrap();
@@ -42,7 +44,7 @@ fn documented(heading: &str) -> BTreeMap<String, Shape> {
 }
 
 /// The metrics of a program, those about the process aside.
-fn printed(text: &str) -> BTreeMap<String, Shape> {
+pub(super) fn printed(text: &str) -> BTreeMap<String, Shape> {
     let mut found: BTreeMap<String, Shape> = BTreeMap::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {

@@ -14,6 +14,8 @@ use vela_tests::material::workspace;
 use vela_tests::release::admits;
 use vela_tests::tenant::Tenant;
 
+use crate::metrics;
+
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// The objects of a kind in a namespace.
@@ -118,6 +120,13 @@ async fn runs_act_as_their_authors_and_clients_operate_them() {
     is_refused(&runs).await;
     let admin = cluster.client().await.unwrap();
     the_example_of_the_documentation_runs(&admin).await;
+
+    let printed = metrics::printed(&deployed.controller.metrics().await.unwrap());
+    let documented = metrics::documented("The controller");
+    for name in ["workflowrun_reconcile_time_seconds", "workflowrun_finished_time_seconds"] {
+        assert!(printed.contains_key(name), "{name} is not printed");
+        assert_eq!(printed.get(name), documented.get(name), "{name}");
+    }
 
     // Nobody stamps it now: it does nothing, and says so.
     deployed.admission.close(&cluster).await.unwrap();
