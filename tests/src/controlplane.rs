@@ -8,6 +8,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -91,9 +92,19 @@ impl Programs {
             lock.lock()?;
             step.done();
         }
-        for (name, module, package) in programs.missing(names) {
-            programs.build(name, module, package)?;
-        }
+        // One build of all programs of a module compiles while it links.
+        let missing = programs.missing(names);
+        thread::scope(|scope| {
+            let builds = missing.chunk_by(|(name, module, _), (next, other, _)| {
+                (module, cgo(name)) == (other, cgo(next))
+            });
+            let programs = &programs;
+            let builds: Vec<_> =
+                builds.map(|build| scope.spawn(move || programs.build(build))).collect();
+            builds.into_iter().try_for_each(|build| {
+                build.join().unwrap_or_else(|_| bail!("building the control plane panicked"))
+            })
+        })?;
         Ok(programs)
     }
 
@@ -129,38 +140,59 @@ impl Programs {
         wanted.filter(|(name, ..)| !self.path(name).is_file()).collect()
     }
 
-    fn build(&self, name: &str, module: &str, package: &str) -> Result<()> {
+    /// Builds programs of one module, all with cgo or all without.
+    fn build(&self, programs: &[(&str, &str, &str)]) -> Result<()> {
+        let Some((first, module, _)) = programs.first() else { return Ok(()) };
+        let names = programs.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
         let Ok(go) = Command::new("go").arg("version").stdin(Stdio::null()).output() else {
             bail!(
-                "the control plane needs {name}, which is built with Go, and there is no `go` on \
+                "the control plane needs {names}, which are built with Go, and there is no `go` on \
                  PATH: install Go 1.26 or later (https://go.dev/dl), or set KUBEBUILDER_ASSETS to \
                  a folder that holds etcd, kube-apiserver, kube-controller-manager, \
                  kube-scheduler, kwok and helm"
             );
         };
         let version = String::from_utf8_lossy(&go.stdout).trim().to_owned();
-        let step = Step::start(format!("building {name}, once per machine"));
-        let unfinished = self.folder(name).join(format!(".{name}"));
+        let step = Step::start(format!("building {names}, once per machine"));
+        let unfinished = self.folder(first).join(format!(".{first}"));
+        fs::create_dir_all(&unfinished)?;
         let output = Command::new("go")
             .current_dir(source().join(module))
-            // Static, so that a container needs nothing else.
-            .env("CGO_ENABLED", if name == "pause" { "0" } else { "1" })
+            .env("CGO_ENABLED", cgo(first))
             .args(["build", "-trimpath", "-ldflags", LDFLAGS, "-o"])
             .arg(&unfinished)
-            .arg(package)
+            .args(programs.iter().map(|(.., package)| package))
             .stdin(Stdio::null())
             .output()
-            .with_context(|| format!("cannot run go to build {name}"))?;
+            .with_context(|| format!("cannot run go to build {names}"))?;
         if !output.status.success() {
             bail!(
-                "building {name} with {version} failed:\n{}",
+                "building {names} with {version} failed:\n{}",
                 String::from_utf8_lossy(&output.stderr).trim_end()
             );
         }
-        fs::rename(&unfinished, self.folder(name).join(name))?;
+        for (name, _, package) in programs {
+            let built = unfinished.join(executable(package));
+            fs::rename(built, self.folder(name).join(name))
+                .with_context(|| format!("go built {package} under another name"))?;
+        }
+        fs::remove_dir(&unfinished)?;
         step.done();
         Ok(())
     }
+}
+
+/// `pause` is static, so that its container needs nothing else.
+fn cgo(name: &str) -> &'static str {
+    if name == "pause" { "0" } else { "1" }
+}
+
+/// What `go build` names the program of a package: the last element of its path that is not the major version of its module.
+fn executable(package: &str) -> &str {
+    let major = |element: &str| {
+        element.strip_prefix('v').is_some_and(|digits| digits.parse::<u32>().is_ok())
+    };
+    package.rsplit('/').find(|element| !major(element)).unwrap_or(package)
 }
 
 /// The folder of the Go modules.
