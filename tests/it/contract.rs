@@ -1,13 +1,16 @@
 //! What programs read of an Application on a real API server: its conditions and columns, the spec that is back after a failure, the
 //! schema for editors.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use vela_tests::fixtures::Space;
+use vela_tests::fixtures::{self, Space};
+
+use crate::steps::{Heard, receiver};
 
 fn map(name: &str) -> Value {
     json!({"name": name, "type": "k8s-objects", "properties": {"objects": [{
@@ -142,6 +145,62 @@ async fn a_rollout_that_fails_puts_the_last_spec_back() {
     let map = space.api::<ConfigMap>().get("good").await.unwrap();
     let inherited = map.metadata.annotations.unwrap_or_default();
     assert!(!inherited.keys().any(|key| key.contains("on-failure") || key.contains("rolled-back")));
+}
+
+#[tokio::test]
+async fn a_transition_is_one_message_whose_address_nobody_else_reads() {
+    const TOKEN: &str = "token-of-the-chat";
+    let space = Space::with_programs("notify").await;
+    let heard = Heard::default();
+    let address = receiver(Arc::clone(&heard)).await;
+    let url = json!({"url": format!("http://{address}/services/{TOKEN}")});
+    let config = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "chat"},
+        "stringData": {"input-properties": url.to_string()}});
+    let config = serde_json::from_value(config).unwrap();
+    space.api::<Secret>().create(&PostParams::default(), &config).await.unwrap();
+    let spec = |component: Value, name: &str| {
+        json!({"components": [component], "workflow": {"steps": [
+            {"name": "deploy", "type": "apply-component", "timeout": "2s", "properties": {"component": name}}]}})
+    };
+    create(&space, "shop", json!({"app.oam.dev/notify": "chat"}), spec(web(), "web")).await;
+    until(&space, "shop", |app| condition(app, "Notified").1 == "RolloutFailed").await;
+    let patch = json!({"spec": spec(map("good"), "good")});
+    let api = space.applications();
+    api.patch("shop", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    until(&space, "shop", |app| condition(app, "Notified").1 == "Recovered").await;
+    fixtures::until("both messages come", Duration::from_secs(30), async || {
+        heard.lock().len() >= 2
+    })
+    .await;
+    // Another reconcile of the same state sends nothing.
+    let touched = json!({"metadata": {"annotations": {"example.com/touched": "1"}}});
+    api.patch("shop", &PatchParams::default(), &Patch::Merge(&touched)).await.unwrap();
+    until(&space, "shop", |app| app.data["status"]["status"] == "running").await;
+    let log = space.cluster().audit_log();
+    fixtures::quiet(&log, Duration::from_secs(2), |entry| {
+        entry.namespace == space.name() && entry.is_controllers()
+    })
+    .await;
+    let heard = heard.lock().clone();
+    let messages: Vec<Value> = heard
+        .iter()
+        .map(|text| serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap())
+        .collect();
+    let states: Vec<&Value> = messages.iter().map(|message| &message["state"]).collect();
+    assert_eq!(states, ["RolloutFailed", "Recovered"], "{messages:#?}");
+    assert_eq!(messages[0]["application"]["name"], "shop");
+    let app = api.get("shop").await.unwrap();
+    let events = space.api::<Event>().list(&ListParams::default()).await.unwrap();
+    let mut said = format!("{:?}{:?}", app.data, events.items);
+    for entry in std::fs::read_dir(space.cluster().dir()).unwrap() {
+        let path = entry.unwrap().path();
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        if is_log && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vela"))
+        {
+            said.push_str(&std::fs::read_to_string(path).unwrap());
+        }
+    }
+    assert!(said.contains("shop") && !said.contains(TOKEN));
 }
 
 #[tokio::test]

@@ -41,6 +41,7 @@ mod members;
 mod metrics;
 mod operations;
 mod plan;
+mod plan_recorded;
 mod processes;
 mod protection;
 mod rbac;

@@ -1,25 +1,26 @@
 //! `vela-controller plan` against a real API server: what it says comes to pass, object by object, and it writes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use std::time::Duration;
 
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use vela_tests::audit;
-use vela_tests::fixtures::{Space, binaries};
+use vela_tests::fixtures::{Space, binaries, quiet, until};
 
 /// User agent of the commands.
 const AGENT: &str = "vela-command/";
 
-/// Runs a plan of an Application, or of all. Returns the exit code and what it says as JSON.
-async fn plan(space: &Space, app: Option<&Value>) -> (i32, Value) {
+/// Runs a plan of an Application or a definition, or of all Applications. Returns the exit code and what it says as JSON.
+pub(crate) async fn plan(space: &Space, object: Option<&Value>) -> (i32, Value) {
     let mut command = Command::new(binaries().controller);
     command.args(["plan", "-o", "json", "--namespace", space.name(), "--kubeconfig"]);
     command.arg(space.cluster().kubeconfig());
     let file = space.cluster().dir().join(format!("{}.json", space.name()));
-    match app {
-        Some(app) => {
-            std::fs::write(&file, app.to_string()).unwrap();
+    match object {
+        Some(object) => {
+            std::fs::write(&file, object.to_string()).unwrap();
             command.arg("-f").arg(&file);
         }
         None => {
@@ -141,11 +142,9 @@ async fn a_plan_comes_to_pass_and_writes_nothing() {
             api.patch("shop", &PatchParams::default(), &patch).await.unwrap();
         }
         space.running("shop").await;
-        vela_tests::fixtures::until(
-            "what left the spec is gone",
-            std::time::Duration::from_secs(30),
-            async || happened(&before, &objects(&space).await).len() >= planned(&said).len(),
-        )
+        until("what left the spec is gone", Duration::from_secs(30), async || {
+            happened(&before, &objects(&space).await).len() >= planned(&said).len()
+        })
         .await;
         let after = objects(&space).await;
         assert_eq!(happened(&before, &after), planned(&said), "{said:#}");
@@ -179,4 +178,115 @@ async fn what_is_refused_is_reported() {
     let (code, said) = plan(&space, Some(&app(bad))).await;
     assert_eq!(code, 3, "{said:#}");
     assert_eq!(said["applications"][0]["refused"][0]["name"], "bad", "{said:#}");
+}
+
+/// Versions of one definition: what each edit changes depends on the parameters.
+const VERSIONS: [&str; 5] = [
+    r#"output: {apiVersion: "apps/v1", kind: "Deployment", spec: {replicas: parameter.replicas
+        selector: matchLabels: app: context.name
+        template: {metadata: labels: app: context.name
+            spec: containers: [{name: context.name, image: parameter.image}]}}}
+    parameter: {image: string, replicas: *1 | int, secure: *false | bool}"#,
+    // Another text, the same objects.
+    r#"parameter: {image: string, replicas: *1 | int, secure: *false | bool}
+    output: {kind: "Deployment", apiVersion: "apps/v1", spec: {selector: matchLabels: app: context.name
+        replicas: parameter.replicas
+        template: {metadata: labels: app: context.name
+            spec: containers: [{image: parameter.image, name: context.name}]}}}"#,
+    // For those that ask for it.
+    r#"output: {apiVersion: "apps/v1", kind: "Deployment", spec: {replicas: parameter.replicas
+        selector: matchLabels: app: context.name
+        template: {metadata: labels: app: context.name
+            spec: containers: [{name: context.name, image: parameter.image
+                if parameter.secure {securityContext: runAsNonRoot: true}}]}}}
+    parameter: {image: string, replicas: *1 | int, secure: *false | bool}"#,
+    // Another default.
+    r#"output: {apiVersion: "apps/v1", kind: "Deployment", spec: {replicas: parameter.replicas
+        selector: matchLabels: app: context.name
+        template: {metadata: labels: app: context.name
+            spec: containers: [{name: context.name, image: parameter.image
+                if parameter.secure {securityContext: runAsNonRoot: true}}]}}}
+    parameter: {image: string, replicas: *2 | int, secure: *false | bool}"#,
+    // A schema that some do not meet, and another object.
+    r#"output: {apiVersion: "apps/v1", kind: "Deployment", spec: {replicas: parameter.replicas
+        selector: matchLabels: app: context.name
+        template: {metadata: labels: app: context.name
+            spec: containers: [{name: context.name, image: parameter.image
+                if parameter.secure {securityContext: runAsNonRoot: true}}]}}}
+    outputs: settings: {apiVersion: "v1", kind: "ConfigMap", metadata: name: context.name
+        data: v: "1"}
+    parameter: {image: =~":", replicas: *2 | int, secure: *false | bool}"#,
+];
+
+#[tokio::test]
+async fn what_an_edit_of_a_definition_is_said_to_change_is_what_changes() {
+    let space = Space::with_programs("impact").await;
+    let definition = |template: &str| {
+        json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "ComponentDefinition",
+            "metadata": {"name": "site", "namespace": space.name()},
+            "spec": {"workload": {"definition": {"apiVersion": "apps/v1", "kind": "Deployment"}},
+                "schematic": {"cue": {"template": template}}}})
+    };
+    let definitions = space.objects("core.oam.dev/v1beta1", "ComponentDefinition");
+    let apply = async |object: &Value| {
+        let params = PatchParams::apply("user").force();
+        definitions.patch("site", &params, &Patch::Apply(object)).await.unwrap();
+    };
+    apply(&definition(VERSIONS[0])).await;
+    let apps = [
+        ("plain", json!({"image": "nginx:1"})),
+        ("secure", json!({"image": "nginx:1", "secure": true, "replicas": 1})),
+        ("sized", json!({"image": "nginx:1", "replicas": 3})),
+        ("untagged", json!({"image": "nginx", "replicas": 1})),
+    ];
+    for (name, properties) in &apps {
+        let app = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": name, "annotations": {"app.oam.dev/autoUpdate": "true"}},
+            "spec": {"components": [{"name": name, "type": "site", "properties": properties}]}});
+        let app = serde_json::from_value(app).unwrap();
+        // Admission may not know the definition yet.
+        until("the definition is known", Duration::from_secs(30), async || {
+            space.applications().create(&PostParams::default(), &app).await.is_ok()
+        })
+        .await;
+    }
+    for (name, _) in &apps {
+        space.running(name).await;
+    }
+    let log = space.cluster().audit_log();
+    for (version, template) in VERSIONS.iter().enumerate().skip(1) {
+        let new = definition(template);
+        // Every rollout notes its revision on each object.
+        let contents = async || {
+            let mut all = objects(&space).await;
+            for object in all.values_mut() {
+                object.as_object_mut().unwrap().remove("metadata");
+            }
+            all
+        };
+        let before = contents().await;
+        let (_, said) = plan(&space, Some(&new)).await;
+        let of = |key: &str| -> BTreeSet<String> {
+            let all = said["definitions"][0][key].as_array().unwrap();
+            let name =
+                |one: &Value| one["app"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+            all.iter().map(name).collect()
+        };
+        let (changed, broken) = (of("changed"), of("broken"));
+        apply(&new).await;
+        quiet(&log, Duration::from_secs(3), |entry| {
+            entry.namespace == space.name() && entry.is_controllers()
+        })
+        .await;
+        let after = contents().await;
+        // Each object is named as its Application.
+        let really: BTreeSet<String> =
+            happened(&before, &after).into_keys().map(|(_, name)| name).collect();
+        assert_eq!(really, changed, "version {version}: {said:#}");
+        for (name, _) in &apps {
+            let app = space.applications().get(name).await.unwrap();
+            let runs = app.data["status"]["status"] == "running";
+            assert_eq!(!runs, broken.contains(*name), "version {version}, {name}: {said:#}");
+        }
+    }
 }

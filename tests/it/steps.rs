@@ -40,10 +40,10 @@ fn examples() -> BTreeMap<String, String> {
 }
 
 /// What was sent to the outside.
-type Heard = Arc<Mutex<Vec<String>>>;
+pub(crate) type Heard = Arc<Mutex<Vec<String>>>;
 
 /// Answers HTTP requests: as Prometheus, and with JSON.
-async fn receiver(heard: Heard) -> String {
+pub(crate) async fn receiver(heard: Heard) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
