@@ -13,7 +13,15 @@ use vela_tests::fixtures::{Space, binaries, quiet, until};
 const AGENT: &str = "vela-command/";
 
 /// Runs a plan of an Application or a definition, or of all Applications. Returns the exit code and what it says as JSON.
-pub(crate) async fn plan(space: &Space, object: Option<&Value>) -> (i32, Value) {
+async fn plan(space: &Space, object: Option<&Value>) -> (i32, Value) {
+    try_plan(space, object).await.unwrap()
+}
+
+/// As [`plan`]; the error is what it printed instead of a plan.
+pub(crate) async fn try_plan(
+    space: &Space,
+    object: Option<&Value>,
+) -> Result<(i32, Value), String> {
     let mut command = Command::new(binaries().controller);
     command.args(["plan", "-o", "json", "--namespace", space.name(), "--kubeconfig"]);
     command.arg(space.cluster().kubeconfig());
@@ -29,10 +37,9 @@ pub(crate) async fn plan(space: &Space, object: Option<&Value>) -> (i32, Value) 
     }
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let said = serde_json::from_str(&text).unwrap_or_else(|_| {
-        panic!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    });
-    (output.status.code().unwrap(), said)
+    let said = serde_json::from_str(&text)
+        .map_err(|_| format!("{text}{}", String::from_utf8_lossy(&output.stderr)))?;
+    Ok((output.status.code().unwrap(), said))
 }
 
 /// What an Application deployed, without what the API server and controllers count and report.
@@ -172,6 +179,15 @@ async fn what_is_refused_is_reported() {
     let (code, said) = plan(&space, Some(&app(json!({"name": "a", "type": "no-such-type"})))).await;
     assert_eq!(code, 3, "{said:#}");
     assert_eq!(said["applications"][0]["denied"], true, "{said:#}");
+    // No record of it can have its name as a label.
+    let mut long = app(map("long", "1"));
+    long["metadata"]["name"] = json!("n".repeat(64));
+    let (code, said) = plan(&space, Some(&long)).await;
+    assert_eq!(code, 3, "{said:#}");
+    let mut huge = map("huge", &"v".repeat(1 << 20));
+    huge["name"] = json!("huge");
+    let (code, said) = plan(&space, Some(&app(huge))).await;
+    assert_eq!((code, &said["applications"][0]["denied"]), (3, &json!(true)), "{said:#}");
     // By the API server, object by object.
     let mut bad = map("bad", "1");
     bad["properties"]["objects"][0]["metadata"]["labels"] = json!({"a": "not a label!"});

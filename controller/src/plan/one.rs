@@ -358,7 +358,9 @@ async fn admitted(client: &Client, wanted: &Value, exists: bool) -> Result<Admit
     };
     match client.request::<Value>(request).await.map_err(ApiError::from) {
         Ok(stored) => Ok(Admitted::Stored(stored)),
-        Err(ApiError::Api { code: 400 | 403 | 422, message, .. }) => Ok(Admitted::Denied(message)),
+        Err(ApiError::Api { code: 400 | 403 | 413 | 422, message, .. }) => {
+            Ok(Admitted::Denied(message))
+        }
         Err(error) => Err(error),
     }
 }

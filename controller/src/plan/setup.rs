@@ -20,6 +20,7 @@ use crate::config::{Config, ConfigError, Flags};
 use crate::evaluation::Evaluator;
 use crate::start;
 
+use super::overlay::is_label;
 use super::stage::{Means, Present};
 
 /// Label of the controller's Deployment, by which clients find it.
@@ -94,9 +95,6 @@ async fn config(controller: &[OsString], client: &Client) -> Result<Config, Setu
     Ok(Config::try_from(parsed.flags)?)
 }
 
-/// Bytes that a label's value may have.
-const MAX_LABEL: usize = 63;
-
 /// The arguments of the controller's Deployment, if the caller may read it.
 async fn deployed(client: &Client) -> Option<Vec<OsString>> {
     let api: Api<Deployment> = Api::all(client.clone());
@@ -122,8 +120,7 @@ pub(crate) async fn present(client: &Client, object: &Value) -> Result<Present, 
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(error),
     };
-    // Records have the name as a label; there are none of one that no label can have.
-    if name.len() > MAX_LABEL {
+    if !is_label(name) {
         return Ok(Present { app, ..Present::default() });
     }
     let named = format!("{}={name}", label::APP_NAME);

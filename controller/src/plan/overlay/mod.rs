@@ -33,6 +33,11 @@ pub(crate) struct Narrowed {
     pub(crate) name: String,
 }
 
+/// Whether objects can have the name of an Application as a label, whose value has 63 bytes. Nothing is recorded of others.
+pub(crate) const fn is_label(name: &str) -> bool {
+    name.len() <= 63
+}
+
 /// The cluster, and what would be different.
 pub(crate) struct Overlay {
     client: Client,
@@ -200,7 +205,11 @@ impl Overlay {
         if !query.split('&').any(is_all) {
             return uri.clone();
         }
-        let own = format!("{all}%3D{name}%2Capp.oam.dev%2Fnamespace%3D{namespace}");
+        let own = match is_label(name) {
+            true => format!("{all}%3D{name}%2Capp.oam.dev%2Fnamespace%3D{namespace}"),
+            // No object meets it.
+            false => format!("{all}%2C%21app.oam.dev%2Fname"),
+        };
         let parts: Vec<&str> =
             query.split('&').map(|part| if is_all(part) { own.as_str() } else { part }).collect();
         let narrowed = format!("{}?{}", uri.path(), parts.join("&")).parse();
