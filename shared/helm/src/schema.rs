@@ -213,10 +213,8 @@ fn wrong_pattern(schema: &Value) -> Option<&str> {
     while let Some(schema) = open.pop() {
         for (keyword, of_it) in schema.as_object().into_iter().flatten() {
             match (keyword.as_str(), of_it) {
-                ("pattern", Value::String(pattern)) => {
-                    if is_wrong(&pattern.as_str()) {
-                        return Some(pattern);
-                    }
+                ("pattern", Value::String(pattern)) if is_wrong(&pattern.as_str()) => {
+                    return Some(pattern);
                 }
                 (keyword, _) if !has(keyword) => {}
                 (

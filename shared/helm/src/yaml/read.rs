@@ -159,8 +159,8 @@ enum Node {
     Uint(u64),
     Float(f64),
     Text(String),
-    List(Vec<Node>),
-    Map(BTreeMap<Key, Node>),
+    List(Vec<Self>),
+    Map(BTreeMap<Key, Self>),
 }
 
 /// Keys of several types stand in the order in which Go prints them.

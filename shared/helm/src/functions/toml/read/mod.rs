@@ -2,6 +2,7 @@
 
 mod scalar;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
 
@@ -257,7 +258,7 @@ impl<'t> Reader<'t> {
                 );
             }
         }
-        self.enter(name, is_array)?;
+        self.enter(&name, is_array)?;
         self.lists.remove(&self.tables);
         Ok(())
     }
@@ -327,7 +328,7 @@ impl<'t> Reader<'t> {
             let mut table = self.tables.clone();
             table.push(part);
             self.implied.insert(table.clone());
-            self.enter(table, false)?;
+            self.enter(&table, false)?;
         }
         let value = self.value()?;
         let is_list = matches!(value, Value::List(_));
@@ -350,7 +351,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Makes a table the one that keys belong to.
-    fn enter(&mut self, name: Vec<String>, is_array: bool) -> Result<()> {
+    fn enter(&mut self, name: &[String], is_array: bool) -> Result<()> {
         let Some((own, above)) = name.split_last() else { return Ok(()) };
         for length in 1..=above.len() {
             let path = above.get(..length).unwrap_or_default();
@@ -383,7 +384,7 @@ impl<'t> Reader<'t> {
             if is_used {
                 return self.wrong_name(format_args!(
                     "Key '{}' was already created and cannot be used as an array.",
-                    joined(&name)
+                    joined(name)
                 ));
             }
         } else {
@@ -403,18 +404,21 @@ impl<'t> Reader<'t> {
                 return self.wrong_name(format_args!("Key '{path}' has already been defined."));
             }
         };
-        if at.contains_key(&key) {
-            let mut path = self.tables.clone();
-            path.push(key.clone());
-            let was_implied = self.implied.remove(&path);
-            if self.lists.contains(&path) {
-                at.insert(key, node);
-            } else if !was_implied {
-                let path = joined(&path);
-                return self.wrong_name(format_args!("Key '{path}' has already been defined."));
+        match at.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(node);
             }
-        } else {
-            at.insert(key, node);
+            Entry::Occupied(mut entry) => {
+                let mut path = self.tables.clone();
+                path.push(entry.key().clone());
+                let was_implied = self.implied.remove(&path);
+                if self.lists.contains(&path) {
+                    entry.insert(node);
+                } else if !was_implied {
+                    let path = joined(&path);
+                    return self.wrong_name(format_args!("Key '{path}' has already been defined."));
+                }
+            }
         }
         Ok(())
     }
@@ -503,7 +507,7 @@ impl<'t> Reader<'t> {
             return self.wrong_name(format_args!("exceeded max depth of {DEEPEST}"));
         }
         self.implied.insert(own.clone());
-        self.enter(own.clone(), in_list)?;
+        self.enter(&own, in_list)?;
         let mut table = Table::new();
         let mut is_first = true;
         loop {
