@@ -2,6 +2,7 @@
 //!
 //! The given chart is never changed: what comes out is a chart of its own that shares the files.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -19,13 +20,17 @@ pub(crate) fn missing(chart: &Chart) -> Vec<String> {
 
 /// The chart with the subcharts that the values enable, under their aliases, and with imported values.
 pub(crate) fn process(chart: &Chart, values: &Table) -> Result<Chart, ValuesError> {
-    let enabled = enable(chart, values, "")?;
+    let enabled = enable(chart, values, "", false)?;
     import(enabled, true)
 }
 
-/// `path` is where the chart's values stand below the root: empty, or with a dot at its end.
-fn enable(chart: &Chart, values: &Table, path: &str) -> Result<Chart, ValuesError> {
+/// `path` is where the chart's values stand below the root: empty, or with a dot at its end. `again`: another copy of the
+/// chart has been processed, which the entries of Chart.yaml know by their aliases since.
+fn enable(chart: &Chart, values: &Table, path: &str, again: bool) -> Result<Chart, ValuesError> {
     let mut chart = chart.clone();
+    if again {
+        use_aliases(&mut chart);
+    }
     if chart.metadata.dependencies.is_empty() {
         return Ok(chart);
     }
@@ -38,6 +43,7 @@ fn enable(chart: &Chart, values: &Table, path: &str) -> Result<Chart, ValuesErro
         let provider = chart.dependencies.iter().find(|subchart| provides(subchart, dependency));
         if let Some(provider) = provider {
             let mut subchart = provider.clone();
+            subchart.is_listed = true;
             if !dependency.alias.is_empty() {
                 let alias = dependency.alias.clone();
                 let metadata = Arc::make_mut(&mut subchart.metadata);
@@ -46,10 +52,8 @@ fn enable(chart: &Chart, values: &Table, path: &str) -> Result<Chart, ValuesErro
             subcharts.push(subchart);
         }
     }
+    use_aliases(&mut chart);
     for dependency in &mut Arc::make_mut(&mut chart.metadata).dependencies {
-        if !dependency.alias.is_empty() {
-            dependency.name.clone_from(&dependency.alias);
-        }
         dependency.enabled = true;
     }
     chart.dependencies = subcharts;
@@ -65,13 +69,35 @@ fn enable(chart: &Chart, values: &Table, path: &str) -> Result<Chart, ValuesErro
         .map(|dependency| dependency.name.clone())
         .collect();
     Arc::make_mut(&mut chart.metadata).dependencies.retain(|dependency| dependency.enabled);
-    chart.dependencies = chart
-        .dependencies
-        .iter()
-        .filter(|subchart| !disabled.iter().any(|name| name == subchart.name()))
-        .map(|subchart| enable(subchart, &values, &format!("{path}{}.", subchart.name())))
-        .collect::<Result<_, _>>()?;
+    chart.dependencies.retain(|subchart| !disabled.iter().any(|name| name == subchart.name()));
+    let mut owners: BTreeMap<String, String> = BTreeMap::new();
+    for subchart in &mut chart.dependencies {
+        let name = subchart.name().to_owned();
+        let original = original(subchart).to_owned();
+        let again = owners.contains_key(&original);
+        // A copy that lists nothing is not processed, and takes no subcharts over.
+        let owner =
+            if subchart.metadata.dependencies.is_empty() { original.clone() } else { name.clone() };
+        *subchart = enable(subchart, &values, &format!("{path}{name}."), again)?;
+        owners.insert(original, owner);
+    }
+    for subchart in &mut chart.dependencies {
+        subchart.owner = owners.get(original(subchart)).cloned();
+    }
     Ok(chart)
+}
+
+/// The name that a chart has without an alias.
+fn original(chart: &Chart) -> &str {
+    chart.aliased.as_deref().unwrap_or(chart.name())
+}
+
+fn use_aliases(chart: &mut Chart) {
+    for dependency in &mut Arc::make_mut(&mut chart.metadata).dependencies {
+        if !dependency.alias.is_empty() {
+            dependency.name.clone_from(&dependency.alias);
+        }
+    }
 }
 
 fn provides(subchart: &Chart, dependency: &Dependency) -> bool {
@@ -99,7 +125,7 @@ fn import(mut chart: Chart, first: bool) -> Result<Chart, ValuesError> {
     let mut copied: Vec<String> = Vec::new();
     let mut subcharts = Vec::new();
     for subchart in std::mem::take(&mut chart.dependencies) {
-        let original = subchart.aliased.as_deref().unwrap_or(subchart.name()).to_owned();
+        let original = original(&subchart).to_owned();
         let first = first && !copied.contains(&original);
         copied.push(original);
         subcharts.push(import(subchart, first)?);

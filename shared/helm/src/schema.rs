@@ -8,9 +8,10 @@ use std::fmt::Write as _;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator};
 use serde_json::Value;
+use vela_gocompat::regexp;
 
 use crate::chart::Chart;
-use crate::schema_cost;
+use crate::schema_cost::{self, Course};
 use crate::values::Table;
 
 /// Errors of one schema that are listed; more do not help anybody.
@@ -20,6 +21,7 @@ const MAX_STEPS: u64 = 500_000;
 
 const TOO_COSTLY: &str =
     "checking the values takes more than 500000 steps, or a number that cannot be counted";
+const LOOP: &str = "the schema refers to itself without an end";
 const TOO_MANY_PATTERNS: &str =
     "the schema has more than 200 patterns, or one of more than 1000 bytes";
 
@@ -75,6 +77,9 @@ impl Schema {
         if !schema_cost::has_few_patterns(&schema) {
             return Self::Broken(TOO_MANY_PATTERNS.to_owned());
         }
+        if let Some(pattern) = wrong_pattern(&schema) {
+            return Self::Broken(not_valid(format_args!("'{pattern}' is not valid regex")));
+        }
         // The engine for patterns that takes no time beyond the length of the text, as Go's.
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
         match options.build(&schema) {
@@ -88,10 +93,13 @@ impl Schema {
         let mut values = Value::Object(values.clone());
         integers(&mut values);
         match self {
-            Self::Usable(schema, _) if !schema_cost::is_within(MAX_STEPS, schema, &values) => {
-                vec![TOO_COSTLY.to_owned()]
+            Self::Usable(schema, validator) => {
+                match schema_cost::course(MAX_STEPS, schema, &values) {
+                    Course::Ends => against(validator, &values),
+                    Course::TooCostly => vec![TOO_COSTLY.to_owned()],
+                    Course::Loops => vec![LOOP.to_owned()],
+                }
             }
-            Self::Usable(_, validator) => against(validator, &values),
             Self::Broken(what) => vec![what.clone()],
         }
     }
@@ -127,7 +135,7 @@ pub(crate) fn refused(schema: &[u8], values: Table) -> Vec<String> {
     let mut values = Value::Object(values);
     integers(&mut values);
     let Schema::Usable(read, validator) = Schema::read(schema) else { return Vec::new() };
-    if !schema_cost::is_within(MAX_STEPS, &read, &values) {
+    if schema_cost::course(MAX_STEPS, &read, &values) != Course::Ends {
         return Vec::new();
     }
     let line = |error: ValidationError<'_>| {
@@ -177,8 +185,71 @@ fn broken(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
             format!("failing loading {uri:?}: schemas are not fetched")
         }
-        _ => format!("\"file:///values.schema.json#\" is not valid against metaschema: {error}"),
+        _ => not_valid(error),
     }
+}
+
+fn not_valid(what: impl std::fmt::Display) -> String {
+    format!("\"file:///values.schema.json#\" is not valid against metaschema: {what}")
+}
+
+/// A pattern that is none: the specification's own schema asks for patterns, also in parts that nothing refers to.
+fn wrong_pattern(schema: &Value) -> Option<&str> {
+    let draft = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    let drafts = [("/draft-04", 4), ("/draft-06", 6), ("/draft-07", 7), ("/2019-09", 2019)];
+    let known = drafts.iter().find(|(name, _)| draft.contains(name));
+    let draft = known.map_or(2020, |(_, draft)| *draft);
+    // That of draft 6 does not ask this of names.
+    let has_names = draft != 6;
+    let has = |keyword: &str| match keyword {
+        "contains" | "propertyNames" => draft >= 6,
+        "if" | "then" | "else" => draft >= 7,
+        "$defs" | "dependentSchemas" => draft >= 2019,
+        "prefixItems" => draft >= 2020,
+        _ => true,
+    };
+    let is_wrong = |pattern: &&str| regexp::compile(pattern).is_err_and(|it| !it.code.is_limit());
+    let mut open = vec![schema];
+    while let Some(schema) = open.pop() {
+        for (keyword, of_it) in schema.as_object().into_iter().flatten() {
+            match (keyword.as_str(), of_it) {
+                ("pattern", Value::String(pattern)) if is_wrong(&pattern.as_str()) => {
+                    return Some(pattern);
+                }
+                (keyword, _) if !has(keyword) => {}
+                (
+                    "properties" | "patternProperties" | "definitions" | "$defs" | "dependencies"
+                    | "dependentSchemas",
+                    Value::Object(map),
+                ) => {
+                    if keyword == "patternProperties"
+                        && has_names
+                        && let Some(pattern) = map.keys().map(String::as_str).find(is_wrong)
+                    {
+                        return Some(pattern);
+                    }
+                    open.extend(map.values());
+                }
+                ("items" | "prefixItems" | "allOf" | "anyOf" | "oneOf", Value::Array(list)) => {
+                    open.extend(list);
+                }
+                (
+                    "items"
+                    | "additionalItems"
+                    | "contains"
+                    | "additionalProperties"
+                    | "propertyNames"
+                    | "if"
+                    | "then"
+                    | "else"
+                    | "not",
+                    Value::Object(_),
+                ) => open.push(of_it),
+                _ => {}
+            }
+        }
+    }
+    None
 }
 
 fn line(error: &ValidationError<'_>, depth: usize, lines: &mut Vec<String>) {
@@ -339,6 +410,44 @@ mod tests {
             let schema = json!({"properties": {"a": {"$ref": reference}}});
             assert_eq!(lines(&schema, &json!({"a": 1})).len(), 1, "{reference}");
         }
+    }
+
+    #[test]
+    fn patterns_of_unused_parts_are_checked() {
+        const OF_4: &str = "http://json-schema.org/draft-04/schema#";
+        const OF_6: &str = "http://json-schema.org/draft-06/schema#";
+        const OF_7: &str = "http://json-schema.org/draft-07/schema#";
+        const OF_2020: &str = "https://json-schema.org/draft/2020-12/schema";
+        let names = json!({"d": {"items": {"patternProperties": {"(": true}}}});
+        let pattern = json!({"d": {"not": {"pattern": "("}}});
+        let condition = json!({"not": {"pattern": "("}});
+        for (draft, keyword, parts, errors) in [
+            (OF_7, "if", &condition, 1),
+            (OF_7, "definitions", &names, 1),
+            (OF_7, "definitions", &pattern, 1),
+            (OF_7, "$defs", &pattern, 0),
+            (OF_6, "definitions", &pattern, 1),
+            (OF_4, "definitions", &names, 1),
+            (OF_4, "if", &condition, 0),
+            (OF_6, "if", &condition, 0),
+            (OF_2020, "$defs", &names, 1),
+            (OF_2020, "definitions", &pattern, 1),
+            // A value is no schema.
+            (OF_7, "default", &pattern, 0),
+        ] {
+            let schema = json!({"$schema": draft, keyword: parts});
+            assert_eq!(lines(&schema, &json!({})).len(), errors, "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_is_refused() {
+        let schema = json!({"properties": {"a": {"$ref": "#/properties/a"}}});
+        assert_eq!(
+            lines(&schema, &json!({"a": 1})),
+            ["the schema refers to itself without an end"]
+        );
+        assert_eq!(lines(&schema, &json!({})), [""; 0]);
     }
 
     /// Two alternatives at each of thirty levels: a billion steps, each failure kept.

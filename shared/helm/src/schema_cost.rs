@@ -21,10 +21,31 @@ const META_SCHEMA: u64 = 1_000;
 /// Schemas of the specification, which need no fetching.
 const SPECIFICATION: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
 
-/// Whether checking these values takes at most so many steps.
-pub(crate) fn is_within(steps: u64, schema: &Value, values: &Value) -> bool {
-    let mut count = Count { root: schema, pairs: HashMap::new(), sizes: HashMap::new() };
-    count.pair(schema, values, 0).is_some_and(|cost| cost <= steps)
+/// How a check of values would go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// It takes at most the steps that are allowed.
+    Ends,
+    /// It takes more, or nobody knows how many.
+    TooCostly,
+    /// A schema that has to hold refers to itself for the same value.
+    Loops,
+}
+
+/// How checking these values goes, with at most so many steps.
+pub(crate) fn course(steps: u64, schema: &Value, values: &Value) -> Course {
+    let mut count = Count {
+        root: schema,
+        pairs: HashMap::new(),
+        sizes: HashMap::new(),
+        optional: 0,
+        loops: false,
+    };
+    match count.pair(schema, values, 0) {
+        _ if count.loops => Course::Loops,
+        Some(cost) if cost <= steps => Course::Ends,
+        _ => Course::TooCostly,
+    }
 }
 
 /// Whether a schema has few and short patterns.
@@ -54,6 +75,10 @@ struct Count<'s> {
     pairs: HashMap<(usize, usize), Option<u64>>,
     /// By the addresses of values: a schema can ask for the size of all of them in each of its parts.
     sizes: HashMap<usize, Size>,
+    /// Keywords around the present schema that may hold without it, or need not ask it.
+    optional: usize,
+    /// Whether a schema that has to hold refers to itself.
+    loops: bool,
 }
 
 /// How large a value is.
@@ -71,7 +96,8 @@ impl<'s> Count<'s> {
         let Value::Object(keywords) = schema else { return Some(1) };
         let key = (std::ptr::from_ref(schema) as usize, std::ptr::from_ref(value) as usize);
         if let Some(known) = self.pairs.get(&key) {
-            // The checker passes over a schema that refers to itself in place.
+            // The checker passes over a schema that refers to itself in place; to Helm it does not hold.
+            self.loops |= known.is_none() && self.optional == 0;
             return Some(known.unwrap_or(1));
         }
         if nesting > MAX_NESTING || self.pairs.len() > MAX_PAIRS {
@@ -91,6 +117,8 @@ impl<'s> Count<'s> {
     ) -> Option<u64> {
         let (mut here, mut below): (u64, u64) = (0, 1);
         for (keyword, of_it) in keywords {
+            let optional = !matches!(keyword.as_str(), "$ref" | "allOf" | "properties" | "items");
+            self.optional = self.optional.saturating_add(usize::from(optional));
             match keyword.as_str() {
                 "$ref" => {
                     let reference = of_it.as_str()?;
@@ -150,6 +178,7 @@ impl<'s> Count<'s> {
                 }
                 _ => below = below.checked_add(of_it.as_array().map_or(1, |it| it.len() as u64))?,
             }
+            self.optional = self.optional.saturating_sub(usize::from(optional));
         }
         // What was not evaluated is found by evaluating the same schemas again.
         let again = keywords.keys().any(|keyword| keyword.starts_with("unevaluated"));
@@ -210,7 +239,7 @@ mod tests {
     use super::*;
 
     fn within(schema: &Value, values: &Value) -> bool {
-        is_within(100_000, schema, values)
+        course(100_000, schema, values) == Course::Ends
     }
 
     /// Each level names the next one.
@@ -244,6 +273,24 @@ mod tests {
         assert!(within(&tree, &deep));
         // Loops that the checker passes over.
         assert!(within(&json!({"anyOf": [{"$ref": "#"}]}), &values));
+    }
+
+    #[test]
+    fn a_schema_that_has_to_hold_and_refers_to_itself_loops() {
+        let at_a = |schema: Value| json!({"properties": {"a": schema}});
+        for (schema, loops) in [
+            (json!({"$ref": "#"}), true),
+            (json!({"allOf": [{"$ref": "#"}]}), true),
+            (at_a(json!({"$ref": "#/properties/a"})), true),
+            // For a part of the value it is a recursion that ends with the value.
+            (at_a(json!({"$ref": "#"})), false),
+            // The loop is one of several ways, or not gone at all.
+            (json!({"anyOf": [{"$ref": "#"}, true]}), false),
+            (json!({"properties": {"b": {"$ref": "#/properties/b"}}}), false),
+        ] {
+            let found = course(100_000, &schema, &json!({"a": {"c": 1}})) == Course::Loops;
+            assert_eq!(found, loops, "{schema}");
+        }
     }
 
     #[test]

@@ -30,6 +30,61 @@ fn output(template: &str) -> Result<String, RenderError> {
     Ok(texts.remove("c/templates/t.yaml").unwrap())
 }
 
+/// The files that a chart of these renders, by their paths.
+fn rendered(files: &[(&str, &str)]) -> Vec<String> {
+    let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
+    let chart = Chart::from_directory(files, &Limits::default()).unwrap();
+    let budget = Budget { stack: 1 << 20, ..Budget::default() };
+    let release =
+        Release { name: "r".into(), namespace: "n".into(), is_upgrade: false, revision: 1 };
+    let capabilities = Capabilities::without_cluster(KubeVersion::parse("v1.34.0").unwrap());
+    let prepared = prepare(&chart, &Table::new(), Options::default(), &budget).unwrap();
+    let texts = prepared.texts(&release, &capabilities, Box::new(Still), &budget).unwrap();
+    texts.into_keys().collect()
+}
+
+/// Helm has the subcharts of a chart once, however many copies of it take part: they belong to the last copy.
+#[test]
+fn subcharts_of_copies_belong_to_the_last_one() {
+    for (listed, wanted) in [
+        // The chart lists something, so that its copies take its subcharts over.
+        ("dependencies: [{name: other, version: '*'}]", "c/charts/second/charts/g/templates/v.txt"),
+        // It lists nothing, and keeps them.
+        ("", "c/charts/s/charts/g/templates/v.txt"),
+    ] {
+        let chart = "apiVersion: v2\nname: c\nversion: 0.1.0\ndependencies:\n\
+            - {name: s, version: '*', alias: first}\n- {name: s, version: '*', alias: second}\n";
+        let sub = format!("apiVersion: v2\nname: s\nversion: 0.1.0\n{listed}\n");
+        let files = rendered(&[
+            ("Chart.yaml", chart),
+            ("charts/s/Chart.yaml", &sub),
+            ("charts/s/charts/g/Chart.yaml", "apiVersion: v2\nname: g\nversion: 0.1.0\n"),
+            ("charts/s/charts/g/templates/v.txt", "x"),
+        ]);
+        assert_eq!(files, [wanted]);
+    }
+}
+
+#[test]
+fn a_text_of_nothing_is_one_piece_unless_the_pattern_is_nothing_too() {
+    assert_eq!(output(r#"{{ mustRegexSplit "^" "" 2 | toJson }}"#).unwrap(), r#"[""]"#);
+    assert_eq!(output(r#"{{ mustRegexSplit "" "" 2 | toJson }}"#).unwrap(), "[]");
+}
+
+#[test]
+fn a_verb_that_is_not_of_texts_shows_what_a_time_consists_of() {
+    assert_eq!(
+        output(r#"{{ printf "%z" (toDate "" "") }}"#).unwrap(),
+        "{%!z(uint64=0) %!z(int64=-31622400) %!z(*time.Location=&{UTC [] []  0 0 <nil>})}"
+    );
+}
+
+#[test]
+fn a_number_of_seconds_that_is_too_large_is_the_largest() {
+    assert_eq!(output(r#"{{ duration "9223372036854775808" }}"#).unwrap(), "-1s");
+    assert_eq!(output(r#"{{ duration "x" }}"#).unwrap(), "0s");
+}
+
 #[test]
 fn a_search_that_finds_nothing_gives_nil() {
     for function in ["regexFindAll", "mustRegexFindAll"] {

@@ -107,6 +107,8 @@ pub(super) fn load(
         files: others.into(),
         dependencies,
         aliased: None,
+        is_listed: false,
+        owner: None,
         compiled: Arc::default(),
     })
 }

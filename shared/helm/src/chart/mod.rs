@@ -88,6 +88,10 @@ pub struct Chart {
     pub dependencies: Vec<Self>,
     /// The name that an alias replaced.
     pub(crate) aliased: Option<String>,
+    /// Whether the Chart.yaml of the chart around it lists it. Helm renders a copy then, and the chart itself otherwise.
+    pub(crate) is_listed: bool,
+    /// The chart beside it that subcharts which are not listed belong to: Helm has them once for all copies of a chart.
+    pub(crate) owner: Option<String>,
     /// What all renders share.
     pub(crate) compiled: Arc<Compiled>,
 }
@@ -139,8 +143,8 @@ impl Chart {
         let own = self.files.iter().filter(manifest);
         let mut all: Vec<(String, File)> =
             own.map(|file| (format!("{path}/{}", file.name), file.clone())).collect();
-        let inner = self.path_of_subcharts(parent);
-        all.extend(self.dependencies.iter().flat_map(|subchart| subchart.crds(&inner)));
+        let inner = |subchart| self.path_around(subchart, parent);
+        all.extend(self.dependencies.iter().flat_map(|subchart| subchart.crds(&inner(subchart))));
         all
     }
 
@@ -149,11 +153,10 @@ impl Chart {
         path(parent, self.name())
     }
 
-    /// What the paths of subcharts begin with. In Helm those of a chart that lists no dependencies belong to the chart
-    /// itself, and not to the copies of it that have an alias.
-    pub(crate) fn path_of_subcharts(&self, parent: &str) -> String {
-        match &self.aliased {
-            Some(name) if self.metadata.dependencies.is_empty() => path(parent, name),
+    /// What the path of a subchart begins with.
+    pub(crate) fn path_around(&self, subchart: &Self, parent: &str) -> String {
+        match &self.owner {
+            Some(owner) if !subchart.is_listed => path(parent, owner),
             _ => self.path(parent),
         }
     }

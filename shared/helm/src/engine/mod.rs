@@ -202,7 +202,6 @@ fn collect(
     files: &mut BTreeMap<String, File>,
 ) -> Map {
     let path = chart.path(parent);
-    let inner = chart.path_of_subcharts(parent);
     let subcharts = chart.dependencies.iter().map(|subchart| {
         // The section is the same map as in the parent's values: what one changes, the other sees.
         let section =
@@ -211,6 +210,7 @@ fn collect(
                 _ => None,
             });
         let section = section.unwrap_or_else(|| Map::from_iter([]));
+        let inner = chart.path_around(subchart, parent);
         let scope = collect(subchart, &inner, &section, common, files);
         (Str::from(subchart.name()), Value::Map(scope))
     });

@@ -11,6 +11,15 @@ use super::table::{ANY, Body, Context, Result, STRING, function, text};
 use crate::engine::state::State;
 use crate::objects::Time;
 
+/// What Go makes of a text that is no integer, of one that is too large the largest.
+fn nearest(text: &str, error: &strconv::NumError) -> i64 {
+    match error.reason {
+        strconv::NumReason::Range if text.starts_with('-') => i64::MIN,
+        strconv::NumReason::Range => i64::MAX,
+        _ => 0,
+    }
+}
+
 /// `time.Time`
 const TIME: Param = Param::Of(Type::Named(Time::TYPE));
 
@@ -48,7 +57,8 @@ pub(super) static TABLE: &[Function<State>] = &[
     function("duration", &[ANY], |_, args| {
         let seconds = match args.get(0) {
             Value::String(text) => {
-                strconv::parse_int(&text.to_str_lossy(), 10, 64).unwrap_or_default()
+                let text = text.to_str_lossy();
+                strconv::parse_int(&text, 10, 64).unwrap_or_else(|error| nearest(&text, &error))
             }
             Value::Int(gotemplate::Int::Int64, seconds) => *seconds,
             _ => 0,

@@ -169,7 +169,8 @@ fn split(call: &mut Context<'_>, args: Args<'_>, regexp: &Regexp) -> Result {
     if most == 0 {
         return Ok(List::nil(&gotemplate::Type::String).into());
     }
-    if from.is_empty() && !regexp.is_match("", &mut Searching(call.host()))? {
+    // Of nothing one piece is left, unless the pattern is nothing too.
+    if from.is_empty() && !args.str(0).is_empty() {
         return Ok(List::strings([""]).into());
     }
     let mut pieces: Vec<Str> = Vec::new();

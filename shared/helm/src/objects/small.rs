@@ -1,7 +1,8 @@
 //! Times, versions and certificates.
 
-use gotemplate::{Args, Failure, Meter, Object, Param, Signature, Type, Underlying, Value};
+use gotemplate::{Args, Failure, Meter, Object, Param, Signature, Type, Uint, Underlying, Value};
 use vela_gocompat::duration::Duration;
+use vela_gocompat::strconv;
 use vela_gocompat::time::{self, GoTime};
 
 use crate::semver::Version;
@@ -119,14 +120,48 @@ impl Object for Time {
     fn go_syntax(&self) -> Option<String> {
         let GoTime { year, month, day, hour, minute, second, nanosecond, .. } = &self.0;
         let month = MONTHS.get(usize::from(month.saturating_sub(1))).copied().unwrap_or_default();
+        // `UTC` is the zone of this process too.
+        let zone = match self.0.zone.as_str() {
+            "UTC" => "time.Local".to_owned(),
+            name => format!("time.Location({})", strconv::quote(name)),
+        };
         Some(format!(
-            "time.Date({year}, time.{month}, {day}, {hour}, {minute}, {second}, {nanosecond}, time.Local)"
+            "time.Date({year}, time.{month}, {day}, {hour}, {minute}, {second}, {nanosecond}, {zone})"
         ))
+    }
+
+    /// Seconds since the year 1 and what goes with them: what verbs show that are not of texts.
+    fn printed(&self) -> Vec<(&str, Value)> {
+        let (seconds, nanos) = self.0.unix();
+        let (first, _) = Self::zero().unix();
+        vec![
+            ("wall", Value::Uint(Uint::Uint64, nanos.into())),
+            ("ext", Value::int64(seconds.saturating_sub(first))),
+            ("loc", Value::object(Location(self.0.zone.clone()))),
+        ]
     }
 
     fn equals(&self, other: &dyn Object) -> Option<bool> {
         let other: &dyn std::any::Any = other;
         other.downcast_ref::<Self>().map(|other| self == other)
+    }
+}
+
+/// The zone of a time. A verb of numbers would show where it is in memory.
+#[derive(Debug)]
+struct Location(String);
+
+impl Object for Location {
+    fn type_of(&self) -> Type {
+        Type::Named("*time.Location")
+    }
+
+    fn underlying(&self) -> Underlying {
+        Underlying::Pointer
+    }
+
+    fn format(&self, verb: char) -> Option<String> {
+        (verb == 'v').then(|| format!("&{{{} [] []  0 0 <nil>}}", self.0))
     }
 }
 
@@ -216,7 +251,7 @@ impl Object for SemanticVersion {
     fn call(&self, name: &str, args: Args<'_>, meter: &mut dyn Meter) -> Result<Value, Failure> {
         meter.steps(1)?;
         let version = &self.version;
-        let number = |number: u64| Value::Uint(gotemplate::Uint::Uint64, number);
+        let number = |number: u64| Value::Uint(Uint::Uint64, number);
         let derived = |version: Version| Value::object(Self { version, pointer: false });
         let failed = |error: crate::semver::VersionError| Failure::text(error.to_string());
         let order = || match Self::of(args.get(0)) {
@@ -253,7 +288,7 @@ impl Object for SemanticVersion {
 
     fn printed(&self) -> Vec<(&str, Value)> {
         let version = &self.version;
-        let number = |number: u64| Value::Uint(gotemplate::Uint::Uint64, number);
+        let number = |number: u64| Value::Uint(Uint::Uint64, number);
         vec![
             ("major", number(version.major)),
             ("minor", number(version.minor)),

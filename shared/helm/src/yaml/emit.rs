@@ -194,7 +194,7 @@ impl Emitter {
     }
 
     fn text(&mut self, text: &str, indent: usize, key: bool) {
-        let allowed = Allowed::of(text);
+        let allowed = Allowed::of(text, self.layout);
         let ambiguous = is_base60(text)
             || !matches!(resolve(text), Scalar::Text)
             || (self.layout == Layout::Pretty && reads_as_bool_of_old(text));
@@ -298,7 +298,7 @@ impl Emitter {
         let mut after_blank = false;
         let mut first = true;
         // Behind a byte order mark at the beginning nothing is taken for printable.
-        let marked = self.layout == Layout::Compact && text.starts_with('\u{feff}');
+        let marked = text.starts_with('\u{feff}');
         let mut chars = text.chars().peekable();
         while let Some(char) = chars.next() {
             if marked || !is_printable(char) || is_break(char) || char == '"' || char == '\\' {
@@ -394,14 +394,14 @@ struct Allowed {
 }
 
 impl Allowed {
-    fn of(text: &str) -> Self {
+    fn of(text: &str, layout: Layout) -> Self {
         let word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'.');
         // Nearly all keys and most texts: nothing in them means anything.
         if text.bytes().all(word) && !text.starts_with("...") {
             return Self { plain: true, single: true, block: !text.is_empty() };
         }
         let mut indicators = text.starts_with("---") || text.starts_with("...");
-        let (mut special, mut breaks) = (false, false);
+        let (mut special, mut tabs, mut breaks) = (false, false, false);
         let (mut space_break, mut break_space) = (false, false);
         let mut before = None;
         let mut chars = text.chars().peekable();
@@ -414,7 +414,9 @@ impl Allowed {
                 (Some(before), '#') => is_blank_or_break(before),
                 _ => false,
             };
-            special |= !is_printable(char);
+            // The newer writer has nothing against a tab in a block.
+            tabs |= char == '\t';
+            special |= !is_printable(char) && (char != '\t' || layout == Layout::Compact);
             if is_break(char) {
                 breaks = true;
                 space_break |= before == Some(' ');
@@ -429,8 +431,8 @@ impl Allowed {
         let blank_end = text.ends_with(' ');
         let quotable = !space_break && !special;
         Self {
-            plain: quotable && !edges && !breaks && !indicators,
-            single: quotable && !break_space,
+            plain: quotable && !tabs && !edges && !breaks && !indicators,
+            single: quotable && !tabs && !break_space,
             block: quotable && !blank_end && !text.is_empty(),
         }
     }
@@ -505,7 +507,21 @@ mod tests {
             ("\u{feff} b", "\"\\uFEFF\\x20\\x62\"\n"),
             ("a\u{feff}b", "\"a\\uFEFFb\"\n"),
         ] {
-            assert_eq!(write(&json!(text), Layout::Compact), want);
+            for layout in [Layout::Compact, Layout::Pretty] {
+                assert_eq!(write(&json!(text), layout), want);
+            }
+        }
+    }
+
+    #[test]
+    fn a_tab_is_escaped_but_in_a_block_of_the_newer_writer() {
+        for (text, layout, want) in [
+            ("a\tb", Layout::Compact, "\"a\\tb\"\n"),
+            ("a\tb", Layout::Pretty, "\"a\\tb\"\n"),
+            ("a\tb\nc", Layout::Compact, "\"a\\tb\\nc\"\n"),
+            ("a\tb\nc", Layout::Pretty, "|-\n  a\tb\n  c\n"),
+        ] {
+            assert_eq!(write(&json!(text), layout), want, "{text:?} {layout:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Aliases are expanded by copying; the copies are counted, so that an exponential document ends at a limit.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine as _;
 use serde_json::{Map, Number, Value};
@@ -66,9 +66,9 @@ pub fn read(text: &str) -> Result<Value, YamlError> {
     };
     // The whole document is read before its values matter, with the token behind it.
     if !reader.broken {
-        while reader.next()? != Event::End {}
+        reader.rest()?;
     }
-    value
+    value?.json()
 }
 
 /// Reads one value of the first document, by the keys that lead to it; everything else is passed over and never held in
@@ -96,7 +96,7 @@ pub fn read_at(text: &str, path: &[&str]) -> Result<Option<Value>, YamlError> {
             reader.skip(&event)?;
         }
     }
-    reader.node(event).map(Some)
+    reader.node(event)?.json().map(Some)
 }
 
 /// Reads values: a document that has to be a map, null is an empty one. All numbers are floats, as Helm reads them.
@@ -146,28 +146,51 @@ struct Reader<'a> {
     /// Whether the text itself is wrong, not only a value in it.
     broken: bool,
     /// Values by anchor, with the number of nodes in each; `None` until it is complete.
-    anchors: HashMap<&'a str, Option<(Value, usize)>>,
+    anchors: HashMap<&'a str, Option<(Node, usize)>>,
     aliased: usize,
+}
+
+/// A value as it is before JSON: keys have types, numbers need not be finite.
+#[derive(Debug, Clone)]
+enum Node {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Float(f64),
+    Text(String),
+    List(Vec<Self>),
+    Map(BTreeMap<Key, Self>),
+}
+
+/// Keys of several types stand in the order in which Go prints them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Null,
+    Text(String),
+    Int(i64),
+    Uint(u64),
+    /// The bits of a float.
+    Float(u64),
+    Bool(bool),
 }
 
 /// A collection whose end has not been read.
 enum Open<'a> {
-    List(Option<&'a str>, Vec<Value>),
+    List(Option<&'a str>, Vec<Node>),
     Map(Mapping<'a>),
 }
 
 #[derive(Default)]
 struct Mapping<'a> {
     anchor: Option<&'a str>,
-    fields: Map<String, Value>,
+    fields: BTreeMap<Key, Node>,
     /// The key that was read last, until its value is complete.
-    key: Option<Key>,
+    key: Option<Field>,
 }
 
-enum Key {
-    Field(String),
-    /// A key that JSON has no text for: an error once its value is known.
-    Null,
+enum Field {
+    Key(Key),
     Merge,
 }
 
@@ -192,6 +215,23 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Passes over everything up to the end; an alias of no anchor is a mistake of the text, as those of its grammar are.
+    fn rest(&mut self) -> Result<(), YamlError> {
+        loop {
+            let anchor = match self.next()? {
+                Event::End => return Ok(()),
+                Event::Alias(name) if !self.anchors.contains_key(name) => {
+                    return self.bad(unknown_anchor(name));
+                }
+                Event::Scalar { anchor, .. } | Event::Sequence(anchor) | Event::Mapping(anchor) => {
+                    anchor
+                }
+                _ => None,
+            };
+            self.opened(anchor);
+        }
+    }
+
     fn next(&mut self) -> Result<Event<'a>, YamlError> {
         let next = self.events.next();
         self.broken |= next.is_err();
@@ -203,7 +243,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A node with everything in it, on a stack of our own.
-    fn node(&mut self, first: Event<'a>) -> Result<Value, YamlError> {
+    fn node(&mut self, first: Event<'a>) -> Result<Node, YamlError> {
         let mut open: Vec<Open<'a>> = Vec::new();
         let mut event = first;
         loop {
@@ -216,24 +256,19 @@ impl<'a> Reader<'a> {
                 {
                     let plain = style == Style::Plain && tag.is_none();
                     if plain && text == "<<" {
-                        map.key = Some(Key::Merge);
+                        map.key = Some(Field::Merge);
                     } else {
-                        let endless = if plain { not_finite(&text) } else { None };
-                        if let Some(name) = endless {
-                            map.key = Some(Key::Field(name.to_owned()));
-                        } else {
-                            let value = self.scalar(&text, style, tag.as_deref())?;
-                            map.key = Some(self.key(&value)?);
-                            if let Some(anchor) = anchor {
-                                self.anchors.insert(anchor, Some((value, 1)));
-                            }
+                        let value = self.scalar(&text, style, tag.as_deref())?;
+                        map.key = Some(Field::Key(self.key(&value)?));
+                        if let Some(anchor) = anchor {
+                            self.anchors.insert(anchor, Some((value, 1)));
                         }
                     }
                     None
                 }
                 (Event::Alias(name), Some(Open::Map(map))) if map.key.is_none() => {
                     let value = self.alias(name)?;
-                    map.key = Some(self.key(&value)?);
+                    map.key = Some(Field::Key(self.key(&value)?));
                     None
                 }
                 (
@@ -241,7 +276,8 @@ impl<'a> Reader<'a> {
                     Some(Open::Map(Mapping { key: None, .. })),
                 ) => {
                     let key = self.node(event)?;
-                    return self.bad(format!("invalid map key: {}", go_syntax(&key)));
+                    self.key(&key)?;
+                    None
                 }
                 (Event::Scalar { text, style, anchor, tag }, _) => {
                     Some((anchor, self.scalar(&text, style, tag.as_deref())?))
@@ -258,29 +294,28 @@ impl<'a> Reader<'a> {
                     None
                 }
                 (Event::SequenceEnd, _) => match open.pop() {
-                    Some(Open::List(anchor, elements)) => Some((anchor, Value::Array(elements))),
+                    Some(Open::List(anchor, elements)) => Some((anchor, Node::List(elements))),
                     _ => return self.bad("did not find expected node content"),
                 },
                 (Event::MappingEnd, _) => match open.pop() {
-                    Some(Open::Map(map)) => Some((map.anchor, Value::Object(map.fields))),
+                    Some(Open::Map(map)) => Some((map.anchor, Node::Map(map.fields))),
                     _ => return self.bad("did not find expected key"),
                 },
                 (Event::End, _) => return self.bad("did not find expected node content"),
             };
             if let Some((anchor, value)) = done {
                 if let Some(anchor) = anchor {
-                    let nodes = count(&value);
+                    let nodes = value.count();
                     self.anchors.insert(anchor, Some((value.clone(), nodes)));
                 }
                 match open.last_mut() {
                     None => return Ok(value),
                     Some(Open::List(_, elements)) => elements.push(value),
                     Some(Open::Map(map)) => match map.key.take() {
-                        Some(Key::Merge) => merge(&mut map.fields, value)?,
-                        Some(Key::Field(key)) => {
+                        Some(Field::Merge) => merge(&mut map.fields, value)?,
+                        Some(Field::Key(key)) => {
                             map.fields.insert(key, value);
                         }
-                        Some(Key::Null) => return Err(null_key(&value)),
                         None => return self.bad("did not find expected key"),
                     },
                 }
@@ -296,24 +331,24 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text of a key: numbers in decimal, floats in the shortest form at 32 bits.
-    fn key(&self, value: &Value) -> Result<Key, YamlError> {
-        Ok(Key::Field(match value {
-            Value::String(text) => text.clone(),
-            Value::Bool(bool) => bool.to_string(),
-            Value::Number(number) => match (number.as_f64(), number.is_f64()) {
-                (Some(float), true) => strconv::format_float(float, 'g', -1, 32),
-                _ => number.to_string(),
-            },
-            Value::Null => return Ok(Key::Null),
-            other => return self.bad(format!("invalid map key: {}", go_syntax(other))),
-        }))
+    fn key(&self, value: &Node) -> Result<Key, YamlError> {
+        Ok(match value {
+            Node::Null => Key::Null,
+            Node::Bool(bool) => Key::Bool(*bool),
+            Node::Int(int) => Key::Int(*int),
+            Node::Uint(uint) => Key::Uint(*uint),
+            Node::Float(float) => Key::Float(float.to_bits()),
+            Node::Text(text) => Key::Text(text.clone()),
+            Node::List(_) | Node::Map(_) => {
+                return self.bad(format!("invalid map key: {}", value.go_syntax()));
+            }
+        })
     }
 
-    fn alias(&mut self, name: &str) -> Result<Value, YamlError> {
+    fn alias(&mut self, name: &str) -> Result<Node, YamlError> {
         let Some(known) = self.anchors.get(name) else {
             self.broken = true;
-            return self.bad(format!("unknown anchor '{name}' referenced"));
+            return self.bad(unknown_anchor(name));
         };
         let Some((value, nodes)) = known else {
             return self.bad(format!("anchor '{name}' value contains itself"));
@@ -327,130 +362,183 @@ impl<'a> Reader<'a> {
         Ok(value.clone())
     }
 
-    fn scalar(&self, text: &str, style: Style, tag: Option<&str>) -> Result<Value, YamlError> {
+    fn scalar(&self, text: &str, style: Style, tag: Option<&str>) -> Result<Node, YamlError> {
         let plain = style == Style::Plain;
         // With a tag quotes do not matter.
         let wrong = |wanted: &str| {
             let found = short_tag(&resolve(text));
             self.bad(format!("cannot decode {found} `{text}` as a !!{wanted}"))
         };
+        let as_text = || Node::Text(text.to_owned());
         match tag.map(|tag| tag.strip_prefix("tag:yaml.org,2002:").unwrap_or(tag)) {
-            None if !plain => Ok(Value::String(text.to_owned())),
-            None => json(&resolve(text), text),
+            None if !plain => Ok(as_text()),
+            None => Ok(plain_node(text)),
             Some("binary") => {
                 let clean: String =
                     text.chars().filter(|char| !matches!(char, '\n' | '\r')).collect();
                 match base64::engine::general_purpose::STANDARD.decode(clean) {
-                    Ok(bytes) => Ok(Value::String(String::from_utf8_lossy(&bytes).into_owned())),
+                    Ok(bytes) => Ok(Node::Text(String::from_utf8_lossy(&bytes).into_owned())),
                     Err(_) => self.bad("!!binary value contains invalid base64 data"),
                 }
             }
-            Some("null") => match resolve(text) {
-                Scalar::Null => Ok(Value::Null),
-                _ => wrong("null"),
-            },
-            Some("bool") => match resolve(text) {
-                Scalar::Bool(bool) => Ok(Value::Bool(bool)),
-                _ => wrong("bool"),
-            },
-            Some("int") => match resolve(text) {
-                int @ (Scalar::Int(_) | Scalar::Uint(_)) => json(&int, text),
-                _ => wrong("int"),
+            Some("timestamp") => match resolve(text) {
+                Scalar::Timestamp => Ok(as_text()),
+                _ => wrong("timestamp"),
             },
             Some("float") => match resolve(text) {
-                Scalar::Int(int) => json(&Scalar::Float(int as f64), text),
-                Scalar::Uint(uint) => json(&Scalar::Float(uint as f64), text),
-                float @ Scalar::Float(_) => json(&float, text),
+                Scalar::Int(int) => Ok(Node::Float(int as f64)),
+                Scalar::Uint(uint) => Ok(Node::Float(uint as f64)),
+                Scalar::Float(float) => Ok(Node::Float(float)),
                 _ => wrong("float"),
             },
-            // Any text is accepted as a string, and local tags do not matter.
-            Some(_) => Ok(Value::String(text.to_owned())),
-        }
-    }
-}
-
-/// The text of a key that is no number of JSON.
-fn not_finite(text: &str) -> Option<&'static str> {
-    match resolve(text) {
-        Scalar::Float(float) if float.is_nan() => Some(".nan"),
-        Scalar::Float(f64::INFINITY) => Some(".inf"),
-        Scalar::Float(f64::NEG_INFINITY) => Some("-.inf"),
-        _ => None,
-    }
-}
-
-/// A value as Go writes it in its own syntax.
-fn go_syntax(value: &Value) -> String {
-    match value {
-        Value::Null => "interface {}(nil)".to_owned(),
-        Value::String(text) => strconv::quote(text),
-        Value::Number(number) if number.is_f64() => {
-            strconv::format_float(number.as_f64().unwrap_or_default(), 'g', -1, 64)
-        }
-        Value::Array(list) => {
-            let items: Vec<String> = list.iter().map(go_syntax).collect();
-            format!("[]interface {{}}{{{}}}", items.join(", "))
-        }
-        Value::Object(map) => {
-            let item = |(key, value): (&String, &Value)| {
-                format!("{}:{}", strconv::quote(key), go_syntax(value))
-            };
-            let items: Vec<String> = map.iter().map(item).collect();
-            format!("map[interface {{}}]interface {{}}{{{}}}", items.join(", "))
-        }
-        other => other.to_string(),
-    }
-}
-
-fn json(scalar: &Scalar, text: &str) -> Result<Value, YamlError> {
-    Ok(match *scalar {
-        Scalar::Null => Value::Null,
-        Scalar::Bool(bool) => Value::Bool(bool),
-        Scalar::Int(int) => Value::from(int),
-        Scalar::Uint(uint) => Value::from(uint),
-        Scalar::Float(float) => match Number::from_f64(float) {
-            Some(number) => Value::Number(number),
-            None => {
-                let value = strconv::format_float(float, 'g', -1, 64);
-                return Err(YamlError::NotJson(format!("json: unsupported value: {value}")));
+            Some(wanted @ ("null" | "bool" | "int")) => {
+                let scalar = resolve(text);
+                if short_tag(&scalar).trim_start_matches('!') == wanted {
+                    Ok(plain_node(text))
+                } else {
+                    wrong(wanted)
+                }
             }
-        },
-        Scalar::Timestamp | Scalar::Text => Value::String(text.to_owned()),
-    })
+            // Any text is accepted as a string, and local tags do not matter.
+            Some(_) => Ok(as_text()),
+        }
+    }
+}
+
+fn plain_node(text: &str) -> Node {
+    match resolve(text) {
+        Scalar::Null => Node::Null,
+        Scalar::Bool(bool) => Node::Bool(bool),
+        Scalar::Int(int) => Node::Int(int),
+        Scalar::Uint(uint) => Node::Uint(uint),
+        Scalar::Float(float) => Node::Float(float),
+        Scalar::Timestamp | Scalar::Text => Node::Text(text.to_owned()),
+    }
+}
+
+impl Node {
+    /// The value as JSON; what JSON has nothing for is an error only now, when no later key can replace it any more.
+    fn json(self) -> Result<Value, YamlError> {
+        Ok(match self {
+            Self::Null => Value::Null,
+            Self::Bool(bool) => Value::Bool(bool),
+            Self::Int(int) => Value::from(int),
+            Self::Uint(uint) => Value::from(uint),
+            Self::Float(float) => match Number::from_f64(float) {
+                Some(number) => Value::Number(number),
+                None => {
+                    let value = strconv::format_float(float, 'g', -1, 64);
+                    return Err(YamlError::NotJson(format!("json: unsupported value: {value}")));
+                }
+            },
+            Self::Text(text) => Value::String(text),
+            Self::List(nodes) => {
+                Value::Array(nodes.into_iter().map(Self::json).collect::<Result<_, _>>()?)
+            }
+            Self::Map(fields) => {
+                let field =
+                    |(key, node): (Key, Self)| Ok::<_, YamlError>((key.name(&node)?, node.json()?));
+                Value::Object(fields.into_iter().map(field).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    /// A value as Go writes it in its own syntax.
+    fn go_syntax(&self) -> String {
+        match self {
+            Self::Null => "interface {}(nil)".to_owned(),
+            Self::Bool(bool) => bool.to_string(),
+            Self::Int(int) => int.to_string(),
+            Self::Uint(uint) => format!("{uint:#x}"),
+            Self::Float(float) => strconv::format_float(*float, 'g', -1, 64),
+            Self::Text(text) => strconv::quote(text),
+            Self::List(nodes) => {
+                let items: Vec<String> = nodes.iter().map(Self::go_syntax).collect();
+                format!("[]interface {{}}{{{}}}", items.join(", "))
+            }
+            Self::Map(fields) => {
+                let item = |(key, node): (&Key, &Self)| {
+                    format!("{}:{}", key.node().go_syntax(), node.go_syntax())
+                };
+                let items: Vec<String> = fields.iter().map(item).collect();
+                format!("map[interface {{}}]interface {{}}{{{}}}", items.join(", "))
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::List(nodes) => 1 + nodes.iter().map(Self::count).sum::<usize>(),
+            Self::Map(fields) => 1 + fields.values().map(Self::count).sum::<usize>(),
+            _ => 1,
+        }
+    }
+}
+
+impl Key {
+    fn node(&self) -> Node {
+        match self {
+            Self::Null => Node::Null,
+            Self::Bool(bool) => Node::Bool(*bool),
+            Self::Int(int) => Node::Int(*int),
+            Self::Uint(uint) => Node::Uint(*uint),
+            Self::Float(bits) => Node::Float(f64::from_bits(*bits)),
+            Self::Text(text) => Node::Text(text.clone()),
+        }
+    }
+
+    /// The key in JSON: numbers in decimal, floats in the shortest form at 32 bits. The value is for the error.
+    fn name(self, value: &Node) -> Result<String, YamlError> {
+        let unsupported = |of: &str, key: &str| {
+            let value = match value {
+                Node::Null => "<nil>".to_owned(),
+                value => value.go_syntax(),
+            };
+            Err(YamlError::NotJson(format!(
+                "unsupported map key of type: {of}, key: {key}, value: {value}"
+            )))
+        };
+        Ok(match self {
+            Self::Null => return unsupported("%!s(<nil>)", "<nil>"),
+            Self::Uint(uint) => return unsupported("uint64", &format!("{uint:#x}")),
+            Self::Bool(bool) => bool.to_string(),
+            Self::Int(int) => int.to_string(),
+            Self::Float(bits) => {
+                let text = strconv::format_float(f64::from_bits(bits), 'g', -1, 32);
+                match text.as_str() {
+                    "+Inf" => ".inf".to_owned(),
+                    "-Inf" => "-.inf".to_owned(),
+                    "NaN" => ".nan".to_owned(),
+                    _ => text,
+                }
+            }
+            Self::Text(text) => text,
+        })
+    }
+}
+
+fn unknown_anchor(name: &str) -> String {
+    format!("unknown anchor '{name}' referenced")
 }
 
 /// Maps are merged where the key stands: a later key of the document wins over it, an earlier one does not.
-fn merge(fields: &mut Map<String, Value>, value: Value) -> Result<(), YamlError> {
+fn merge(fields: &mut BTreeMap<Key, Node>, value: Node) -> Result<(), YamlError> {
     let wrong = || YamlError::Syntax {
         line: None,
         what: "map merge requires map or sequence of maps as the value".to_owned(),
     };
     match value {
-        Value::Object(map) => fields.extend(map),
-        Value::Array(maps) => {
+        Node::Map(map) => fields.extend(map),
+        Node::List(maps) => {
             // Of several maps the first wins.
             for map in maps.into_iter().rev() {
-                let Value::Object(map) = map else { return Err(wrong()) };
+                let Node::Map(map) = map else { return Err(wrong()) };
                 fields.extend(map);
             }
         }
         _ => return Err(wrong()),
     }
     Ok(())
-}
-
-fn null_key(value: &Value) -> YamlError {
-    let value = match value {
-        Value::Null => "<nil>".to_owned(),
-        // Only what no signed integer holds is an unsigned one.
-        Value::Number(number) if number.as_i64().is_none() && number.is_u64() => {
-            format!("{:#x}", number.as_u64().unwrap_or_default())
-        }
-        value => go_syntax(value),
-    };
-    YamlError::NotJson(format!(
-        "unsupported map key of type: %!s(<nil>), key: <nil>, value: {value}"
-    ))
 }
 
 fn short_tag(scalar: &Scalar) -> &'static str {
@@ -461,14 +549,6 @@ fn short_tag(scalar: &Scalar) -> &'static str {
         Scalar::Float(_) => "!!float",
         Scalar::Timestamp => "!!timestamp",
         Scalar::Text => "!!str",
-    }
-}
-
-fn count(value: &Value) -> usize {
-    match value {
-        Value::Array(list) => 1 + list.iter().map(count).sum::<usize>(),
-        Value::Object(map) => 1 + map.values().map(count).sum::<usize>(),
-        _ => 1,
     }
 }
 
@@ -530,6 +610,14 @@ mod tests {
             // The whole document is read before a value in it matters.
             ("~: <:", "mapping values are not allowed in this context"),
             ("a: !!int x\nb: [", "line 2: did not find expected node content"),
+            ("[a]: b\nc: *d", "unknown anchor 'd' referenced"),
+            (
+                "? {0: {true: 1.5}, a: b}\n: 1",
+                "invalid map key: map[interface {}]interface {}{\"a\":\"b\", 0:map[interface {}]interface {}{true:1.5}}",
+            ),
+            ("a:\n[", "line 3: could not find expected ':'"),
+            ("!!timestamp 0-", "cannot decode !!str `0-` as a !!timestamp"),
+            ("[a]: &d b\nc: *d", "invalid map key: []interface {}{\"a\"}"),
             // Empty flow collections as keys.
             ("a:\n  []: x", "line 1: did not find expected key"),
             ("a: {}: x\n", "mapping values are not allowed in this context"),
@@ -552,6 +640,9 @@ mod tests {
             ("{}}", json!({})),
             ("a: 1\n...\n]", json!({"a": 1})),
             (".inf: 1", json!({".inf": 1})),
+            // What another value of the key replaces need not have a JSON.
+            ("a: .inf\na: 1", json!({"a": 1})),
+            ("a: {~: 1}\na: 1", json!({"a": 1})),
             ("a: x\u{2028}  y", json!({"a": "x\u{2028}y"})),
             ("{? a, b: }", json!({"a": null, "b": null})),
             ("[a: 1, ? b : 2]", json!([{"a": 1}, {"b": 2}])),

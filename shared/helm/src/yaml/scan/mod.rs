@@ -159,7 +159,7 @@ impl<'a> Scanner<'a> {
 
     /// Scans until it is known that no key begins before the next token.
     fn fill(&mut self) -> Result {
-        while !self.ended {
+        loop {
             if !self.tokens.is_empty() {
                 let is_next = |key: SimpleKey| key.held && key.token == self.taken;
                 let level = self.keys.iter().position(|level| level.key.is_some_and(is_next));
@@ -167,6 +167,9 @@ impl<'a> Scanner<'a> {
                     Some(level) if self.valid_key(level)?.is_some() => {}
                     _ => break,
                 }
+            }
+            if self.ended {
+                break;
             }
             self.fetch()?;
         }
