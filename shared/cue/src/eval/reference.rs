@@ -79,7 +79,7 @@ impl Machine<'_> {
 
     /// What a let is selected from that is nothing but the name of a struct around it: in `a: {b: 1, let
     /// X = a, c: X.b}` the let as a value would contain itself, but `X.b` is `a.b`.
-    fn named_by_let(&mut self, w: Vid) -> Vid {
+    pub(super) fn named_by_let(&mut self, w: Vid) -> Vid {
         if !self.v(w).label.is_let() {
             return w;
         }
@@ -374,8 +374,8 @@ impl Machine<'_> {
 
     /// The error of a field, where it is known that one has failed: a struct that comes later in the order
     /// of evaluation is not asked about all of its fields.
-    fn failed_below(&self, w: Vid) -> Option<ErrId> {
-        let vertex = self.v(w);
+    pub(super) fn failed_below(&self, w: Vid) -> Option<ErrId> {
+        let vertex = self.v(self.share_root(w));
         // Of a struct in an expression only what is selected counts.
         let named = vertex.label != Label::NONE && vertex.deep == Deep::Done;
         vertex.extra.as_ref().filter(|_| named)?.child_error
@@ -513,6 +513,10 @@ impl Machine<'_> {
             let &Vertex { parent, label, .. } = self.v(at);
             if parent.is_none() || label == Label::NONE {
                 return false;
+            }
+            // Not all that is said of it has been distributed.
+            if self.v(parent).phase == Phase::Expanding {
+                return true;
             }
             let open = self.v(parent).extra.iter().flat_map(|x| &x.tasks).any(|task| {
                 match task.state {

@@ -76,8 +76,15 @@ impl Machine<'_> {
             | Expr::Index(..)
             | Expr::Package(_) => {
                 // Settled, not deep: what lies below is no part of this value.
-                let w = self.resolve(e, env)?;
+                let mut w = self.resolve(e, env)?;
+                if self.v(w).label.is_let() {
+                    w = self.let_as_value(w, e)?;
+                }
                 self.settle(w);
+                // But a struct of which a field is known to have failed is an error.
+                if let Some(e) = self.failed_below(w) {
+                    return Err(e);
+                }
                 self.node_val_at(w, e)
             }
             Expr::Key { up } => {
@@ -132,6 +139,17 @@ impl Machine<'_> {
                 self.node_val_at(w, e)
             }
         }
+    }
+
+    /// What a let is computed with that names a struct around it: that struct, but of the one that the let
+    /// is written in nothing is known.
+    fn let_as_value(&mut self, w: Vid, e: ExprId) -> Res<Vid> {
+        let named = self.named_by_let(w);
+        if named != w && named == self.v(w).parent {
+            let msg = Msg::NonConcrete(Kind::TOP, "operand");
+            return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[e]));
+        }
+        Ok(named)
     }
 
     /// The value of a settled vertex.

@@ -149,6 +149,8 @@ pub(crate) struct Extra {
     pub(crate) frozen: bool,
     pub(crate) rests: Vec<ListRest>,
     pub(crate) cyclic: Vec<(Conj, Vid)>,
+    /// Who took over the conjuncts before all of them were there, and how: the rest is handed on.
+    pub(crate) followers: Vec<(Vid, Conj)>,
     /// Candidate being evaluated in this vertex's place.
     pub(crate) active: Option<Vid>,
     pub(crate) index: Option<FxHashMap<Label, u32>>,
@@ -177,6 +179,7 @@ impl Extra {
             literals,
             rests,
             cyclic,
+            followers,
             active,
             index,
             modes,
@@ -201,6 +204,7 @@ impl Extra {
         literals.clear();
         rests.clear();
         cyclic.clear();
+        followers.clear();
         *active = None;
         *index = None;
         modes.clear();
