@@ -665,6 +665,14 @@ impl Machine<'_> {
                     && t.conj.flags & EMBED != 0
             })
         });
+        // A guard or loop that names fields is one of a struct, whether it adds them or not.
+        let names_fields = vertex.maybe_any
+            && vertex.extra.iter().flat_map(|x| &x.tasks).any(|task| match task.kind {
+                TaskKind::Comp(id) => {
+                    self.ir.comps[id.idx()].labels.iter().any(|label| label.is_string())
+                }
+                _ => false,
+            });
         // What might have been a scalar in braces has nothing but fields: a struct.
         let vertex = self.vm(v);
         if vertex.maybe_struct
@@ -672,7 +680,7 @@ impl Machine<'_> {
             && !vertex.is_struct
             && !vertex.is_list
             && !vertex.atom.is_atom()
-            && !vertex.maybe_any
+            && (!vertex.maybe_any || names_fields)
             && (vertex.kind == Kind::TOP || vertex.kind == Kind::STRUCT)
         {
             vertex.is_struct = true;

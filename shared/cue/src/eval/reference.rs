@@ -483,11 +483,12 @@ impl Machine<'_> {
                     TaskState::Done => false,
                 })
             });
-        // Whether anybody might declare the field is asked with one that nobody has declared.
-        let closed = !unfinished && a_struct && self.is_closed(w) && label.is_string() && {
-            let ghost = self.new_vertex(w, label);
-            !self.allows(w, ghost) && !self.pattern_may_allow(w, label)
-        };
+        let settled = self.v(w).phase == Phase::Settled;
+        let closed = !unfinished
+            && a_struct
+            && label.is_string()
+            && (self.is_closed(w) || settled && self.is_complete(w))
+            && !self.pattern_may_allow(w, label);
         let class = if closed { Class::Eval } else { Class::Incomplete };
         self.err_at(class, Msg::Undefined(label, w), Vid::NONE, &[at])
     }

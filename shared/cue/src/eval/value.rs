@@ -193,6 +193,7 @@ impl Machine<'_> {
         if let Some(e) = self.pending(root) {
             return Err(e);
         }
+        let named = w;
         let val = self.node_val(w)?;
         if let Val::Node(w) = val {
             // The value is still being computed. With a kind it is on its way; without one it waits
@@ -203,7 +204,8 @@ impl Machine<'_> {
                 && !vertex.is_list
                 && vertex.maybe_struct == vertex.atom.is_atom()
             {
-                let known = vertex.kind != Kind::TOP;
+                // A field that is nothing but a reference to it waits for it all the same.
+                let known = vertex.kind != Kind::TOP && root == named;
                 self.s.touch = self.s.touch.min(vertex.depth);
                 if !known {
                     return Err(self.err_at(Class::Cycle, Msg::Cycle(e), Vid::NONE, &[e]));

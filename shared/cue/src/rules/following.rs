@@ -106,3 +106,11 @@ fn of_the_struct_that_a_let_is_written_in_and_names_nothing_is_known_yet() {
         ),
     ]);
 }
+
+#[test]
+fn a_definition_that_is_anything_closes_all_the_same() {
+    table(&[
+        ("#A: _\nl: #A\nl: f: \"hi\"", r#"{"l":{"f":"hi"}}"#),
+        ("#A: _\nl: #A & {f: 1}\nm: l & {g: 1}", r#"{"l":{"f":1},"m":{"f":1,"g":1}}"#),
+    ]);
+}
