@@ -244,7 +244,12 @@ impl Machine<'_> {
     /// Marks the fields that are not allowed.
     pub(crate) fn check_closed(&mut self, v: Vid) {
         // Nothing closes it, or it was built to be selected from.
-        if self.v(v).extra.as_ref().is_none_or(|x| x.reqs.is_empty() || x.opened) {
+        if self
+            .v(v)
+            .extra
+            .as_ref()
+            .is_none_or(|x| x.reqs.is_empty() || x.opened && !(x.judged && !x.choices.is_empty()))
+        {
             return;
         }
         for i in 0..self.v(v).arcs.len() {

@@ -169,12 +169,13 @@ impl Machine<'_> {
             let choices = std::mem::take(&mut extra.choices);
             let inputs = std::mem::take(&mut extra.inputs);
             let followers = std::mem::take(&mut extra.followers);
-            let opened = extra.opened;
+            let (opened, judged) = (extra.opened, extra.judged);
             extra.clear();
             extra.followers = followers;
             extra.choices = choices;
             extra.inputs = inputs;
             extra.opened = opened;
+            extra.judged = judged;
         }
     }
 

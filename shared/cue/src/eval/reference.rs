@@ -65,8 +65,13 @@ impl Machine<'_> {
             w = self.named_by_let(w);
         }
         let mut base = at;
-        for (step, at) in steps.into_iter().rev() {
+        let inline = matches!(self.ir.expr(at), Expr::And(..) | Expr::Struct(_));
+        for (i, (step, at)) in steps.into_iter().rev().enumerate() {
             self.step()?;
+            // Which of a field's alternatives is selected from is said by what each allows.
+            if inline && i > 0 && self.v(w).phase == Phase::New {
+                self.extra(w).judged = true;
+            }
             let label = match step {
                 Step::Sel(label) => label,
                 Step::Index(i) => self.index_label(w, i, env, base)?,

@@ -143,6 +143,8 @@ pub(crate) struct Extra {
     pub(crate) literals: SmallVec<[CloseId; 2]>,
     /// Closedness does not count here and below: the struct was built to select from it.
     pub(crate) opened: bool,
+    /// But in its alternatives: something is selected from the field itself.
+    pub(crate) judged: bool,
     /// The atom is what the alternatives have left.
     pub(crate) picked: bool,
     /// Something that is part of the struct has gone through its fields: there must not be more.
@@ -187,6 +189,7 @@ impl Extra {
             child_incomplete,
             inputs,
             opened,
+            judged,
             picked,
             frozen,
         } = self;
@@ -212,6 +215,7 @@ impl Extra {
         *child_incomplete = None;
         inputs.clear();
         *opened = false;
+        *judged = false;
         *picked = false;
         *frozen = false;
         small
