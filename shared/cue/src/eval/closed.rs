@@ -248,7 +248,7 @@ impl Machine<'_> {
             .v(v)
             .extra
             .as_ref()
-            .is_none_or(|x| x.reqs.is_empty() || x.opened && !(x.judged && !x.choices.is_empty()))
+            .is_none_or(|x| x.reqs.is_empty() || x.opened && (!x.judged || x.choices.is_empty()))
         {
             return;
         }
