@@ -19,7 +19,9 @@
 //! error of `name`. Had `name` no value yet, the call would be incomplete and run again when more
 //! is known.
 
-use super::data::{Conj, EnvId, Func, Msg, Phase, Res, Src, Val, Validator, Vid};
+use super::data::{
+    Conj, EnvId, Func, Msg, Phase, Res, Src, TaskKind, TaskState, Val, Validator, Vid,
+};
 use super::list_call::len_int;
 use super::state::Machine;
 use crate::error::Class;
@@ -225,7 +227,12 @@ impl Machine<'_> {
                         // A struct counts by its regular fields that are there.
                         self.settle(w);
                         let w = self.deref(w);
-                        if let Some(err) = self.v(w).error.or(self.v(w).incomplete) {
+                        if let Some(err) = self.v(w).error {
+                            return Err(err);
+                        }
+                        if let Some(err) = self.v(w).incomplete
+                            && !self.has_all_fields(w)
+                        {
                             return Err(err);
                         }
                         let n = if self.v(w).is_list {
@@ -247,7 +254,13 @@ impl Machine<'_> {
                     }
                 }
             }
-            Core::Close | Core::And | Core::Or => {
+            // A unification is computed where it is said of a field; as an operand it may be anything.
+            Core::And => {
+                self.check_arity("and", 1, args.len(), e)?;
+                self.concrete_list(args[0], env, "and")?;
+                Ok(Val::Top)
+            }
+            Core::Close | Core::Or => {
                 self.check_arity(core.name(), 1, args.len(), e)?;
                 // In an operand, too, the elements become conjuncts: of a vertex that nobody else
                 // sees.
@@ -297,6 +310,37 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether all that a struct waits for are guards and loops that name no field which is not there.
+    fn has_all_fields(&self, w: Vid) -> bool {
+        let vertex = self.v(w);
+        // Where it has a name, it counts as a whole.
+        if !vertex.is_struct || vertex.label != Label::NONE {
+            return false;
+        }
+        vertex.extra.iter().flat_map(|x| &x.tasks).all(|task| match (task.kind, task.state) {
+            (_, TaskState::Done) => true,
+            (TaskKind::Comp(id), TaskState::Failed(_)) => {
+                let comp = &self.ir.comps[id.idx()];
+                !comp.open
+                    && !comp.labels.is_empty()
+                    && comp.labels.iter().all(|l| self.arc(w, *l).is_some())
+            }
+            _ => false,
+        })
+    }
+
+    /// An argument of a function of a package: what is unified in it is computed.
+    fn argument(&mut self, arg: ExprId, env: EnvId) -> Res<Val> {
+        match self.ir.expr(arg) {
+            Expr::Call(id) if matches!(self.ir.calls[id.idx()].callee, Callee::Core(Core::And)) => {
+                let w = self.anon(Conj::new(Src::Expr(arg), env));
+                self.settle(w);
+                self.node_val(w)
+            }
+            _ => self.value(arg, env),
+        }
+    }
+
     /// A schema that is computed has to be known, or there is nothing to match with. What is written as a
     /// struct or list is looked into when there is a value to match.
     fn check_schema(&mut self, w: Vid, arg: ExprId, env: EnvId) -> Res<()> {
@@ -334,6 +378,11 @@ impl Machine<'_> {
             return Err(self.arg_error(core.name(), &val, i + 1, &want.to_string(), arg));
         }
         let what = if core == Core::Len { "argument to len" } else { "argument" };
+        if let (Core::Len, Val::Node(w)) = (core, &val)
+            && self.has_all_fields(self.share_root(*w))
+        {
+            return Ok(val);
+        }
         self.make_concrete(val, arg, what)
     }
 
@@ -415,7 +464,7 @@ impl Machine<'_> {
                 vals.push(Val::Node(w));
                 continue;
             }
-            match self.value(arg, env) {
+            match self.argument(arg, env) {
                 Ok(val) => {
                     // A struct that waits for something is no argument yet, right or wrong.
                     if !lazy && let Some(err) = self.waiting_struct(&val) {

@@ -184,13 +184,14 @@ impl Machine<'_> {
         })
     }
 
-    /// Whether something closes a struct, `...` and the like aside. A field that stands beside an
+    /// Whether something closes a struct, `...` and the like aside: also a definition that is `_`, although it
+    /// allows anything. A field that stands beside an
     /// embedded definition without being one of its fields is as open as it was written, although
     /// what comes from elsewhere may add nothing to it.
     pub(crate) fn has_reqs(&self, v: Vid) -> bool {
         let vertex = self.v(v);
         vertex.extra.as_ref().is_some_and(|x| {
-            x.reqs.iter().filter(|r| self.closes(v, **r)).any(|r| {
+            x.reqs.iter().any(|r| {
                 !self.requires(vertex.parent, *r)
                     || vertex.conjs.iter().any(|c| self.under(c.close, r.id))
             })
@@ -204,8 +205,19 @@ impl Machine<'_> {
 
     /// Whether some requirement is not lifted by a `...`.
     pub(crate) fn is_closed(&self, v: Vid) -> bool {
+        self.is_held_to(v, |req| self.closes(v, req))
+    }
+
+    /// Whether nobody can say of a struct that it has a field which nobody declares. A definition that is `_`
+    /// allows the fields that are declared beside it. What is made to be selected from stays open.
+    pub(super) fn is_complete(&self, v: Vid) -> bool {
+        self.v(v).extra.as_ref().is_some_and(|x| !x.opened) && self.is_held_to(v, |_| true)
+    }
+
+    /// Whether one of the requirements that count is not lifted.
+    fn is_held_to(&self, v: Vid, counts: impl Fn(Req) -> bool) -> bool {
         self.v(v).extra.as_ref().is_some_and(|x| {
-            x.reqs.iter().filter(|r| self.closes(v, **r)).any(|r| {
+            x.reqs.iter().filter(|r| counts(**r)).any(|r| {
                 // A definition is as open as anything that it is put together of: what is embedded
                 // and closes has a requirement of its own.
                 !x.opens.iter().any(|o| r.id.is_none() || self.is_evidence(*o, r.id))
@@ -232,7 +244,12 @@ impl Machine<'_> {
     /// Marks the fields that are not allowed.
     pub(crate) fn check_closed(&mut self, v: Vid) {
         // Nothing closes it, or it was built to be selected from.
-        if self.v(v).extra.as_ref().is_none_or(|x| x.reqs.is_empty() || x.opened) {
+        if self
+            .v(v)
+            .extra
+            .as_ref()
+            .is_none_or(|x| x.reqs.is_empty() || x.opened && (!x.judged || x.choices.is_empty()))
+        {
             return;
         }
         for i in 0..self.v(v).arcs.len() {

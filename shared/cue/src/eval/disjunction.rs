@@ -686,10 +686,12 @@ impl Machine<'_> {
         vertex.arc = arc;
         vertex.conjs = conjs;
         let inputs = self.v(v).extra.as_ref().map(|x| x.inputs.clone()).unwrap_or_default();
+        let judged = self.v(v).extra.as_ref().is_some_and(|x| x.judged);
         // An alternative is chosen as a whole, also where only a field of it is selected.
         let extra = self.extra(c);
         extra.choices = choices.to_vec();
         extra.inputs = inputs;
+        extra.judged = judged;
         c
     }
 

@@ -95,10 +95,17 @@ impl Machine<'_> {
         }
         let vertex = self.vm(v);
         vertex.conjs.push(conj);
-        // What the new conjunct means for what has been computed. Before and while the vertex is
-        // expanded: nothing, since expanding reaches it. A vertex that stands for another has
-        // something of its own now and begins again. Else this conjunct alone is distributed, and
-        // the value is settled again.
+        self.add_to(v, conj);
+        if self.v(v).extra.as_ref().is_some_and(|x| !x.followers.is_empty()) {
+            self.hand_on(v, conj);
+        }
+    }
+
+    /// What a new conjunct means for what has been computed. Before and while the vertex is expanded:
+    /// nothing, since expanding reaches it. A vertex that stands for another has something of its own now
+    /// and begins again. Else this conjunct alone is distributed, and the value is settled again.
+    fn add_to(&mut self, v: Vid, conj: Conj) {
+        let vertex = self.vm(v);
         match vertex.phase {
             Phase::New | Phase::Expanding => {}
             _ if vertex.forward != Forward::No => self.reset(v),
@@ -114,6 +121,21 @@ impl Machine<'_> {
                 }
                 self.inherit_reqs(v);
                 self.process(v, conj, false);
+            }
+        }
+    }
+
+    /// Hands a conjunct on to those who took over the others.
+    #[cold]
+    fn hand_on(&mut self, w: Vid, wc: Conj) {
+        let mut i = 0;
+        while let Some(&(v, conj)) = self.v(w).extra.as_ref().and_then(|x| x.followers.get(i)) {
+            i += 1;
+            let flags = conj.flags | (wc.flags & CYCLE_FLAGS);
+            let conj = Conj { src: wc.src, env: wc.env, flags, ..conj };
+            match self.v(v).phase {
+                Phase::Expanding => self.process(v, conj, false),
+                _ => self.add_to(v, conj),
             }
         }
     }
@@ -146,11 +168,14 @@ impl Machine<'_> {
         if let Some(extra) = &mut vertex.extra {
             let choices = std::mem::take(&mut extra.choices);
             let inputs = std::mem::take(&mut extra.inputs);
-            let opened = extra.opened;
+            let followers = std::mem::take(&mut extra.followers);
+            let (opened, judged) = (extra.opened, extra.judged);
             extra.clear();
+            extra.followers = followers;
             extra.choices = choices;
             extra.inputs = inputs;
             extra.opened = opened;
+            extra.judged = judged;
         }
     }
 
@@ -230,6 +255,25 @@ impl Machine<'_> {
         c.flags & (EMBED | LATE) == EMBED
             && self.v(v).phase == Phase::Expanding
             && self.is_ancestor(v, w)
+    }
+
+    /// Whether a struct embeds what is selected from one of its own fields: what fields there are may depend
+    /// on operands that are yet to be distributed, as in `{n: *1 | 2, f: "\(n)": {}, f["2"]} & {n: 2}`.
+    fn selects_late(&self, v: Vid, c: Conj, e: ExprId) -> bool {
+        let expanding = self.v(v).phase == Phase::Expanding;
+        if c.flags & (EMBED | LATE) != EMBED || !expanding {
+            return false;
+        }
+        let mut base = e;
+        while let Expr::Sel(x, _) | Expr::Index(x, _) = self.ir.expr(base) {
+            base = x;
+        }
+        match self.ir.expr(base) {
+            Expr::Ref { up, label } if base != e && !label.is_let() => {
+                self.env_up(c.env, up).vertex == v
+            }
+            _ => false,
+        }
     }
 
     /// A vertex that is one literal or one piece of data is settled at once: about half of all are.
@@ -390,6 +434,10 @@ impl Machine<'_> {
             | Expr::Sel(..)
             | Expr::Index(..)
             | Expr::Package(_) => {
+                if self.selects_late(v, c, e) {
+                    self.s.late.push((v, c));
+                    return;
+                }
                 // A struct that is built on the way inherits the references followed so far, so
                 // that a circle through it is noticed.
                 let outer = std::mem::replace(&mut self.s.cur_refs, c.refs);
@@ -596,6 +644,12 @@ impl Machine<'_> {
         {
             let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, v);
             self.fail(v, e);
+            // Nothing is known of what is in it.
+            let vertex = self.vm(v);
+            vertex.arcs.clear();
+            if let Some(extra) = &mut vertex.extra {
+                extra.index = None;
+            }
             return;
         }
         // What is unknown counts more than what waits for itself.
@@ -612,6 +666,14 @@ impl Machine<'_> {
                     && t.conj.flags & EMBED != 0
             })
         });
+        // A guard or loop that names fields is one of a struct, whether it adds them or not.
+        let names_fields = vertex.maybe_any
+            && vertex.extra.iter().flat_map(|x| &x.tasks).any(|task| match task.kind {
+                TaskKind::Comp(id) => {
+                    self.ir.comps[id.idx()].labels.iter().any(|label| label.is_string())
+                }
+                _ => false,
+            });
         // What might have been a scalar in braces has nothing but fields: a struct.
         let vertex = self.vm(v);
         if vertex.maybe_struct
@@ -619,7 +681,7 @@ impl Machine<'_> {
             && !vertex.is_struct
             && !vertex.is_list
             && !vertex.atom.is_atom()
-            && !vertex.maybe_any
+            && (!vertex.maybe_any || names_fields)
             && (vertex.kind == Kind::TOP || vertex.kind == Kind::STRUCT)
         {
             vertex.is_struct = true;

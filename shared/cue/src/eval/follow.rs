@@ -19,8 +19,8 @@
 //! pattern meets no field, and the structure ends.
 
 use super::data::{
-    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, EMBED, EnvId, Forward, INLINE, Msg, OPTIONAL, Refs,
-    RefsId, Req, Src, Vid,
+    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, EMBED, EnvId, Forward, INLINE, Msg, OPTIONAL, Phase,
+    Refs, RefsId, Req, Src, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -54,7 +54,7 @@ impl Machine<'_> {
         // Of what is built inside of an expression only what is selected is computed: it ends unless
         // that leads to the same reference again.
         let inline = conj.flags & INLINE != 0;
-        let mut again = !(ancestor && self.v(v).label == Label::NONE);
+        let mut again = !(ancestor && inline && self.is_expression_within(w, v));
         // What came through a pattern and goes round once more does so for as long as something else
         // gives the vertex content.
         let fed = || self.v(v).conjs.iter().any(|c| c.flags & (CYCLIC | AGAIN) == 0);
@@ -181,7 +181,23 @@ impl Machine<'_> {
             self.process(v, Conj { src: wc.src, env: wc.env, flags, ..conj }, false);
             i += 1;
         }
+        if !below && self.is_distributed_into(w) {
+            self.extra(w).followers.push((v, conj));
+        }
         self.leave();
+    }
+
+    /// Whether something around a vertex is being expanded, so that it may get more conjuncts.
+    fn is_distributed_into(&self, w: Vid) -> bool {
+        let mut at = self.v(w).parent;
+        while !at.is_none() {
+            let outer = self.v(at);
+            if outer.phase == Phase::Expanding {
+                return true;
+            }
+            at = outer.parent;
+        }
+        false
     }
 
     /// Whether a vertex is made of selections from structs in expressions only, and is nothing yet.
@@ -229,6 +245,18 @@ impl Machine<'_> {
         }
         // Deep nesting makes this walk long, and it is walked often.
         let _ = self.s.budget.steps(height >> 3);
+        false
+    }
+
+    /// Whether an expression that has a struct of its own lies between `w` and what it encloses.
+    fn is_expression_within(&self, w: Vid, mut v: Vid) -> bool {
+        while !v.is_none() && !self.stands_for(w, v) {
+            let vertex = self.v(v);
+            if vertex.label == Label::NONE {
+                return true;
+            }
+            v = vertex.parent;
+        }
         false
     }
 

@@ -65,8 +65,13 @@ impl Machine<'_> {
             w = self.named_by_let(w);
         }
         let mut base = at;
-        for (step, at) in steps.into_iter().rev() {
+        let inline = matches!(self.ir.expr(at), Expr::And(..) | Expr::Struct(_));
+        for (i, (step, at)) in steps.into_iter().rev().enumerate() {
             self.step()?;
+            // Which of a field's alternatives is selected from is said by what each allows.
+            if inline && i > 0 && self.v(w).phase == Phase::New {
+                self.extra(w).judged = true;
+            }
             let label = match step {
                 Step::Sel(label) => label,
                 Step::Index(i) => self.index_label(w, i, env, base)?,
@@ -79,7 +84,7 @@ impl Machine<'_> {
 
     /// What a let is selected from that is nothing but the name of a struct around it: in `a: {b: 1, let
     /// X = a, c: X.b}` the let as a value would contain itself, but `X.b` is `a.b`.
-    fn named_by_let(&mut self, w: Vid) -> Vid {
+    pub(super) fn named_by_let(&mut self, w: Vid) -> Vid {
         if !self.v(w).label.is_let() {
             return w;
         }
@@ -374,8 +379,8 @@ impl Machine<'_> {
 
     /// The error of a field, where it is known that one has failed: a struct that comes later in the order
     /// of evaluation is not asked about all of its fields.
-    fn failed_below(&self, w: Vid) -> Option<ErrId> {
-        let vertex = self.v(w);
+    pub(super) fn failed_below(&self, w: Vid) -> Option<ErrId> {
+        let vertex = self.v(self.share_root(w));
         // Of a struct in an expression only what is selected counts.
         let named = vertex.label != Label::NONE && vertex.deep == Deep::Done;
         vertex.extra.as_ref().filter(|_| named)?.child_error
@@ -483,11 +488,12 @@ impl Machine<'_> {
                     TaskState::Done => false,
                 })
             });
-        // Whether anybody might declare the field is asked with one that nobody has declared.
-        let closed = !unfinished && a_struct && self.is_closed(w) && label.is_string() && {
-            let ghost = self.new_vertex(w, label);
-            !self.allows(w, ghost) && !self.pattern_may_allow(w, label)
-        };
+        let settled = self.v(w).phase == Phase::Settled;
+        let closed = !unfinished
+            && a_struct
+            && label.is_string()
+            && (self.is_closed(w) || settled && self.is_complete(w))
+            && !self.pattern_may_allow(w, label);
         let class = if closed { Class::Eval } else { Class::Incomplete };
         self.err_at(class, Msg::Undefined(label, w), Vid::NONE, &[at])
     }
@@ -513,6 +519,10 @@ impl Machine<'_> {
             let &Vertex { parent, label, .. } = self.v(at);
             if parent.is_none() || label == Label::NONE {
                 return false;
+            }
+            // Not all that is said of it has been distributed.
+            if self.v(parent).phase == Phase::Expanding {
+                return true;
             }
             let open = self.v(parent).extra.iter().flat_map(|x| &x.tasks).any(|task| {
                 match task.state {

@@ -20,7 +20,7 @@
 //! <3` is an error before any value is known, and `int & >2 & <4` is as good as the atom `3`
 //! ([`pinned`]).
 
-use super::data::{Conj, Msg, Res, Val, Vid};
+use super::data::{Conj, EMBED, Msg, Res, Val, Vid};
 use super::state::Machine;
 use crate::error::Class;
 use crate::kind::Kind;
@@ -147,6 +147,10 @@ impl Machine<'_> {
                     self.open(v, c);
                 }
                 let kind = self.val_kind(&val);
+                // As with `_`, what only has to match schemas may be anything.
+                if c.flags & EMBED != 0 && kind == Kind::TOP {
+                    self.vm(v).maybe_any = true;
+                }
                 self.narrow(v, kind, c);
                 self.add_check(v, val, c);
             }

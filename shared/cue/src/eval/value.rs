@@ -76,8 +76,15 @@ impl Machine<'_> {
             | Expr::Index(..)
             | Expr::Package(_) => {
                 // Settled, not deep: what lies below is no part of this value.
-                let w = self.resolve(e, env)?;
+                let mut w = self.resolve(e, env)?;
+                if self.v(w).label.is_let() {
+                    w = self.let_as_value(w, e)?;
+                }
                 self.settle(w);
+                // But a struct of which a field is known to have failed is an error.
+                if let Some(e) = self.failed_below(w) {
+                    return Err(e);
+                }
                 self.node_val_at(w, e)
             }
             Expr::Key { up } => {
@@ -134,6 +141,17 @@ impl Machine<'_> {
         }
     }
 
+    /// What a let is computed with that names a struct around it: that struct, but of the one that the let
+    /// is written in nothing is known.
+    fn let_as_value(&mut self, w: Vid, e: ExprId) -> Res<Vid> {
+        let named = self.named_by_let(w);
+        if named != w && named == self.v(w).parent {
+            let msg = Msg::NonConcrete(Kind::TOP, "operand");
+            return Err(self.err_at(Class::Incomplete, msg, Vid::NONE, &[e]));
+        }
+        Ok(named)
+    }
+
     /// The value of a settled vertex.
     pub(crate) fn node_val(&mut self, w: Vid) -> Res<Val> {
         let w = self.deref(w);
@@ -175,6 +193,7 @@ impl Machine<'_> {
         if let Some(e) = self.pending(root) {
             return Err(e);
         }
+        let named = w;
         let val = self.node_val(w)?;
         if let Val::Node(w) = val {
             // The value is still being computed. With a kind it is on its way; without one it waits
@@ -185,7 +204,8 @@ impl Machine<'_> {
                 && !vertex.is_list
                 && vertex.maybe_struct == vertex.atom.is_atom()
             {
-                let known = vertex.kind != Kind::TOP;
+                // A field that is nothing but a reference to it waits for it all the same.
+                let known = vertex.kind != Kind::TOP && root == named;
                 self.s.touch = self.s.touch.min(vertex.depth);
                 if !known {
                     return Err(self.err_at(Class::Cycle, Msg::Cycle(e), Vid::NONE, &[e]));

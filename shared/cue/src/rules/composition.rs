@@ -75,3 +75,17 @@ fn a_value_that_met_its_constraints_is_the_same_alternative_as_the_value_alone()
         ("x: >5 & 7\nh: *x | {}\nh: *7 | {}", r#"{"x":7,"h":7}"#),
     ]);
 }
+
+#[test]
+fn of_the_alternatives_of_a_field_that_something_is_selected_from_those_stay_that_allow_what_is_there()
+ {
+    table(&[
+        ("#A: {a: {b: 1} | {c: 1}}\ny: (#A & {a: {c: 1}}).a.c", r#"{"y":1}"#),
+        ("#A: {a: {b: 1} | {c: 1}}\ny: (#A & {a: {b: 1, e: 1}}).a.e", "eval"),
+        ("#A: {a: *{b: 1} | {c: 1}}\ny: (#A & {a: {e: 1}}).a.e", "eval"),
+        ("#A: {a: {b: 1} | {c: 1, ...}}\ny: (#A & {a: {e: 1}}).a.e", r#"{"y":1}"#),
+        ("#A: {b: 1} | {c: 1}\ny: ({a: #A} & {a: {b: 1, e: 1}}).a.e", "eval"),
+        ("#A: {a: {b: 1}}\ny: (#A & {a: {b: 1, e: 1}}).a.e", r#"{"y":1}"#),
+        ("#A: {a: {b: 1} | {c: 1}, o: a}\ny: (#A & {a: {c: 1}}).o", "incomplete"),
+    ]);
+}

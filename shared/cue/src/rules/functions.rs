@@ -40,3 +40,38 @@ fn what_is_no_list_of_schemas_matches_nothing() {
         ("x: matchN(0, 1)", "incomplete"),
     ]);
 }
+
+#[test]
+fn a_unification_by_a_function_is_computed_for_a_field_only() {
+    table(&[
+        ("a: and([1, int])\nb: a + 1", r#"{"a":1,"b":2}"#),
+        ("a: and([1, int]) + 1", "incomplete"),
+        ("a: and([1, 2]) + 1", "incomplete"),
+        ("a: \"\\(and([\"x\"]))\"", "incomplete"),
+        ("a: and([{a: 1}, {b: 2}]).b", "incomplete"),
+        ("a: [for x in and([[1, 2]]) {x}]", "incomplete"),
+        ("if and([true]) {b: 1}", "incomplete"),
+        ("a: close(and([{a: 1}]))", "eval"),
+        ("a: [1, 2][and([1])]", "eval"),
+        ("a: and(5) + 1", "eval"),
+        ("a: (and([1]) & int) + 1", r#"{"a":2}"#),
+        ("a: [and([1, int])][0] + 1", r#"{"a":2}"#),
+        ("a: *and([1]) | 2", r#"{"a":1}"#),
+        ("import \"strings\"\na: strings.ToUpper(and([\"a\"]))", r#"{"a":"A"}"#),
+        ("a: or([1]) + 1", r#"{"a":2}"#),
+    ]);
+}
+
+#[test]
+fn a_struct_in_an_argument_has_its_length_whatever_is_said_of_the_fields_it_has() {
+    table(&[
+        ("a: len({c: 1, if _ {c: 1}})", r#"{"a":1}"#),
+        ("a: len({c: 1, if _ {c: 1, d: 2}, d: 1})", r#"{"a":2}"#),
+        ("a: len({c: 1, for x in _ {c: 1}})", r#"{"a":1}"#),
+        ("a: len({c?: 1, if _ {c: 1}})", r#"{"a":0}"#),
+        ("a: len({#C: 1, if _ {#C: 1}})", r#"{"a":0}"#),
+        ("a: len({c: 1, if _ {}})", "incomplete"),
+        ("a: len({c: 1, if _ {b: 1}})", "incomplete"),
+        ("a: len({c: 1, \"\\(_)\": 1})", "incomplete"),
+    ]);
+}

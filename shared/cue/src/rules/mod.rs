@@ -2,6 +2,7 @@
 //! smallest programs. Both evaluators of the reference give these answers.
 
 mod composition;
+mod following;
 mod functions;
 mod schemas;
 mod waiting;

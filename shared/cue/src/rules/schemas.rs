@@ -77,3 +77,27 @@ fn a_schema_that_leads_back_to_itself_ends_where_the_value_does() {
         ("#A: matchIf(null, _, {a?: #A})\nx: #A & {a: a: a: 3}", "eval"),
     ]);
 }
+
+#[test]
+fn a_literal_that_embeds_a_schema_is_whatever_matches() {
+    table(&[
+        ("_a: {matchN(1, [>10])}\nb: _a & 12", r#"{"b":12}"#),
+        ("a: *{matchN(1, [>10])} | 5\na: 12", r#"{"a":12}"#),
+        ("a: {matchN(1, [>10])}", "incomplete"),
+        ("a: {matchN(1, [int]), #d: 1}", "incomplete"),
+        ("a: {if true {matchN(1, [int])}}\na: 3", r#"{"a":3}"#),
+        ("a: {matchN(1, [{}]), if false {b: 1}}", r#"{"a":{}}"#),
+        ("a: {matchN(1, [int]), if false {b: 1}}", "eval"),
+        ("a: {matchN(1, [int]), x: 1}", "eval"),
+    ]);
+}
+
+#[test]
+fn a_guard_that_names_fields_is_one_of_a_struct() {
+    table(&[
+        ("a: {_, if false {b: 1}}", r#"{"a":{}}"#),
+        ("_x: _\na: {_x, if false {b: 1}}", r#"{"a":{}}"#),
+        ("a: {_, if false {5}}", "incomplete"),
+        ("a: {_, for k in [] {\"\\(k)\": 1}}", "incomplete"),
+    ]);
+}

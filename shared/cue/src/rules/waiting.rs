@@ -273,3 +273,15 @@ fn a_field_that_is_selected_from_a_unification_with_itself_adds_nothing_to_it() 
         ("a: {b: (a & {}).b}", "structural cycle"),
     ]);
 }
+
+#[test]
+fn what_refers_to_a_field_that_needs_it_is_a_circle_whatever_kind_the_field_is_of() {
+    table(&[
+        ("c: string & \"v\\(f)\"\nf: c", "cycle"),
+        ("c: !=\"a\" & \"v\\(f)\"\nf: c", "cycle"),
+        ("c: int\nc: f + 1\nf: c", "cycle"),
+        ("c: >1 & (f + 1)\nf: c", "cycle"),
+        ("c: int & (f + 1)\nf: c\nc: 3\nf: 2", "eval"),
+        ("c: int & (f + 1)\nf: 2", r#"{"c":3,"f":2}"#),
+    ]);
+}

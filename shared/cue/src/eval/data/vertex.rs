@@ -143,12 +143,16 @@ pub(crate) struct Extra {
     pub(crate) literals: SmallVec<[CloseId; 2]>,
     /// Closedness does not count here and below: the struct was built to select from it.
     pub(crate) opened: bool,
+    /// But in its alternatives: something is selected from the field itself.
+    pub(crate) judged: bool,
     /// The atom is what the alternatives have left.
     pub(crate) picked: bool,
     /// Something that is part of the struct has gone through its fields: there must not be more.
     pub(crate) frozen: bool,
     pub(crate) rests: Vec<ListRest>,
     pub(crate) cyclic: Vec<(Conj, Vid)>,
+    /// Who took over the conjuncts before all of them were there, and how: the rest is handed on.
+    pub(crate) followers: Vec<(Vid, Conj)>,
     /// Candidate being evaluated in this vertex's place.
     pub(crate) active: Option<Vid>,
     pub(crate) index: Option<FxHashMap<Label, u32>>,
@@ -177,6 +181,7 @@ impl Extra {
             literals,
             rests,
             cyclic,
+            followers,
             active,
             index,
             modes,
@@ -184,6 +189,7 @@ impl Extra {
             child_incomplete,
             inputs,
             opened,
+            judged,
             picked,
             frozen,
         } = self;
@@ -201,6 +207,7 @@ impl Extra {
         literals.clear();
         rests.clear();
         cyclic.clear();
+        followers.clear();
         *active = None;
         *index = None;
         modes.clear();
@@ -208,6 +215,7 @@ impl Extra {
         *child_incomplete = None;
         inputs.clear();
         *opened = false;
+        *judged = false;
         *picked = false;
         *frozen = false;
         small
