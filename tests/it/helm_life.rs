@@ -50,13 +50,12 @@ async fn what_the_helm_client_does_to_a_release_is_undone() {
 
     // A rollback is put back, and the client's own history says so.
     helm(&space, &["rollback", "web", "1"]).await;
-    until("the fourth revision", LIMIT, async || {
-        records(&space, "web").await.last() == Some(&(4, "deployed".to_owned()))
+    let states = [(1, "superseded"), (2, "superseded"), (3, "superseded"), (4, "deployed")];
+    until("the fourth revision, and no other that is deployed", LIMIT, async || {
+        records(&space, "web").await == revisions(&states)
             && data(&space, "web-map", "greeting").await.as_deref() == Some("two")
     })
     .await;
-    let states = [(1, "superseded"), (2, "superseded"), (3, "superseded"), (4, "deployed")];
-    assert_eq!(records(&space, "web").await, revisions(&states));
     let history = helm(&space, &["history", "web", "-o", "json"]).await;
     assert!(history.contains("Rollback to 2"), "{history}");
     assert_eq!(data(&space, "web-map", "password").await, password);

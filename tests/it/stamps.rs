@@ -386,8 +386,12 @@ async fn what_was_written_before_authentication_is_nobodys() {
         all.items.iter().all(has_doubt)
     })
     .await;
-    let count = on.controller.metric("application_not_stamped_number").await.unwrap();
-    assert!((count - 3.0).abs() < 0.1, "{count}");
+    // The status is written before it is counted.
+    until("all three are counted", LIMIT, async || {
+        let count = on.controller.metric("application_not_stamped_number").await.unwrap();
+        (count - 3.0).abs() < 0.1
+    })
+    .await;
     let from = table.now();
     let wish = json!({"metadata": {"annotations": {"app.oam.dev/stamp": "confirm"}}});
     table.edit(&table.admin, "confined", &wish).await.unwrap();
