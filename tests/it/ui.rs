@@ -316,7 +316,7 @@ async fn a_thousand_applications_are_shown_in_pages() {
     if std::env::var_os("VELA_LONG_TESTS").is_none() {
         return;
     }
-    let space = Space::new("ui-many").await;
+    let space = Space::with_programs("ui-many").await;
     let Some(browser) = browser(&space).await else { return };
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..1000 {
