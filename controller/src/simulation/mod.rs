@@ -115,8 +115,10 @@ pub(super) struct World {
     started: AtomicUsize,
     /// Where charts may come from.
     rules: Rules,
-    /// Seconds by which the time of steps is ahead: nobody waits for it here.
-    ahead: Arc<AtomicI64>,
+    /// When the world began. Its time stands still but for what passes by [`World::pass`]: a busy machine changes nothing.
+    began: jiff::Timestamp,
+    /// Seconds that have passed since.
+    passed: Arc<AtomicI64>,
 }
 
 /// The process under test.
@@ -166,7 +168,8 @@ impl World {
             pool: Arc::new(Pool::new("cue", 1, 8).unwrap()),
             started: AtomicUsize::new(0),
             rules: Rules::default(),
-            ahead: Arc::default(),
+            began: jiff::Timestamp::now(),
+            passed: Arc::default(),
         }
     }
 
@@ -238,10 +241,9 @@ impl World {
                 cluster_version: ClusterVersion::default(),
             },
             clock: {
-                let ahead = Arc::clone(&self.ahead);
+                let (began, passed) = (self.began, Arc::clone(&self.passed));
                 Clock::new(move || {
-                    let ahead = jiff::SignedDuration::from_secs(ahead.load(Ordering::Relaxed));
-                    jiff::Timestamp::now() + ahead
+                    began + jiff::SignedDuration::from_secs(passed.load(Ordering::Relaxed))
                 })
             },
             queue,
@@ -330,7 +332,7 @@ impl World {
     /// So much time goes by, in whole seconds upwards.
     fn pass(&self, time: Duration) {
         let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-        self.ahead.fetch_add(i64::try_from(seconds).unwrap(), Ordering::Relaxed);
+        self.passed.fetch_add(i64::try_from(seconds).unwrap(), Ordering::Relaxed);
     }
 
     fn app(&self, name: &str) -> Value {
