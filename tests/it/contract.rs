@@ -192,13 +192,9 @@ async fn a_transition_is_one_message_whose_address_nobody_else_reads() {
     let app = api.get("shop").await.unwrap();
     let events = space.api::<Event>().list(&ListParams::default()).await.unwrap();
     let mut said = format!("{:?}{:?}", app.data, events.items);
-    for entry in std::fs::read_dir(space.cluster().dir()).unwrap() {
-        let path = entry.unwrap().path();
-        let is_log = path.extension().is_some_and(|extension| extension == "log");
-        if is_log && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vela"))
-        {
-            said.push_str(&std::fs::read_to_string(path).unwrap());
-        }
+    let programs = fixtures::deployed().await;
+    for program in [&programs.controller, &programs.webhook] {
+        said.push_str(&std::fs::read_to_string(program.log()).unwrap());
     }
     assert!(said.contains("shop") && !said.contains(TOKEN));
 }

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::Value;
 use vela_tests::audit::{self, Entry};
-use vela_tests::fixtures::{Space, quiet};
+use vela_tests::fixtures::{Space, quiet, resource};
 use vela_tests::material;
 
 use crate::plan::try_plan;
@@ -78,25 +78,15 @@ async fn apply(space: &Space, object: &Value) -> kube::Result<DynamicObject> {
     api.patch(text("/metadata/name"), &params, &Patch::Apply(object)).await
 }
 
-/// The plural of a kind, as far as recordings have them.
-fn plural(kind: &str) -> String {
-    let kind = kind.to_lowercase();
-    match kind.as_bytes() {
-        [.., b's' | b'x'] => format!("{kind}es"),
-        [rest @ .., b'y'] if rest.last() != Some(&b'a') => {
-            format!("{}ies", &kind[..kind.len() - 1])
-        }
-        _ => format!("{kind}s"),
-    }
-}
-
 /// What a plan shows of the namespace.
 fn planned(plan: &Value, space: &str) -> Written {
     let changes = plan.pointer("/applications/0/changes").and_then(Value::as_array);
     let in_space = |change: &&Value| change["namespace"] == space;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let named =
-        |change: &Value| format!("{} {}", plural(&text(&change["kind"])), text(&change["name"]));
+    let named = |change: &Value| {
+        let kind = resource(&text(&change["apiVersion"]), &text(&change["kind"]));
+        format!("{} {}", kind.plural, text(&change["name"]))
+    };
     changes.into_iter().flatten().filter(in_space).map(named).collect()
 }
 
@@ -174,19 +164,24 @@ async fn plan_and_apply(space: &Space, app: &Value) -> Compared {
     });
     let written =
         entries.iter().map(|entry| format!("{} {}", entry.resource, entry.name)).collect();
-    // Steps that are executed because another one failed.
-    let steps = app.pointer("/spec/workflow/steps").and_then(Value::as_array);
-    let has_conditions =
-        steps.is_some_and(|steps| steps.iter().any(|step| step.get("if").is_some()));
-    if planned != written && has_conditions && phase == "workflowFailed" {
-        return Compared::Explained("the run failed, and steps have conditions");
-    }
-    compared(&planned, &written, &phase, &plan)
+    compared(app, &planned, &written, &phase, &plan)
 }
 
-fn compared(planned: &Written, written: &Written, phase: &str, plan: &Value) -> Compared {
+fn compared(
+    app: &Value,
+    planned: &Written,
+    written: &Written,
+    phase: &str,
+    plan: &Value,
+) -> Compared {
     if planned == written {
         return Compared::Equal;
+    }
+    // Steps that are executed because another one failed.
+    let steps = app.pointer("/spec/workflow/steps").and_then(Value::as_array);
+    let has_conditions = steps.into_iter().flatten().any(|step| step.get("if").is_some());
+    if has_conditions && phase == "workflowFailed" {
+        return Compared::Explained("the run failed, and steps have conditions");
     }
     let plan = plan.pointer("/applications/0").unwrap_or(plan);
     if plan.get("problem").is_some() {

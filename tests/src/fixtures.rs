@@ -201,7 +201,9 @@ fn runs(object: &DynamicObject) -> bool {
         && field("observedGeneration").and_then(Value::as_i64) == object.metadata.generation
 }
 
-fn resource(version: &str, kind: &str) -> ApiResource {
+/// A kind that has no type here, with its plural.
+#[must_use]
+pub fn resource(version: &str, kind: &str) -> ApiResource {
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }

@@ -262,11 +262,7 @@ impl Machine<'_> {
             }
             Core::Close | Core::Or => {
                 self.check_arity(core.name(), 1, args.len(), e)?;
-                // In an operand, too, the elements become conjuncts: of a vertex that nobody else
-                // sees.
-                let w = self.anon(Conj::new(Src::Expr(e), env));
-                self.settle(w);
-                self.node_val(w)
+                self.unified(e, env)
             }
             Core::Div | Core::Mod | Core::Quo | Core::Rem => {
                 self.check_arity(core.name(), 2, args.len(), e)?;
@@ -333,12 +329,17 @@ impl Machine<'_> {
     fn argument(&mut self, arg: ExprId, env: EnvId) -> Res<Val> {
         match self.ir.expr(arg) {
             Expr::Call(id) if matches!(self.ir.calls[id.idx()].callee, Callee::Core(Core::And)) => {
-                let w = self.anon(Conj::new(Src::Expr(arg), env));
-                self.settle(w);
-                self.node_val(w)
+                self.unified(arg, env)
             }
             _ => self.value(arg, env),
         }
+    }
+
+    /// What a call that unifies or chooses comes to: its elements become conjuncts, of a vertex that nobody else sees.
+    fn unified(&mut self, call: ExprId, env: EnvId) -> Res<Val> {
+        let w = self.anon(Conj::new(Src::Expr(call), env));
+        self.settle(w);
+        self.node_val(w)
     }
 
     /// A schema that is computed has to be known, or there is nothing to match with. What is written as a

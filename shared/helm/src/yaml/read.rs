@@ -372,7 +372,7 @@ impl<'a> Reader<'a> {
         let as_text = || Node::Text(text.to_owned());
         match tag.map(|tag| tag.strip_prefix("tag:yaml.org,2002:").unwrap_or(tag)) {
             None if !plain => Ok(as_text()),
-            None => Ok(plain_node(text)),
+            None => Ok(plain_node(&resolve(text), text)),
             Some("binary") => {
                 let clean: String =
                     text.chars().filter(|char| !matches!(char, '\n' | '\r')).collect();
@@ -394,7 +394,7 @@ impl<'a> Reader<'a> {
             Some(wanted @ ("null" | "bool" | "int")) => {
                 let scalar = resolve(text);
                 if short_tag(&scalar).trim_start_matches('!') == wanted {
-                    Ok(plain_node(text))
+                    Ok(plain_node(&scalar, text))
                 } else {
                     wrong(wanted)
                 }
@@ -405,8 +405,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn plain_node(text: &str) -> Node {
-    match resolve(text) {
+fn plain_node(scalar: &Scalar, text: &str) -> Node {
+    match *scalar {
         Scalar::Null => Node::Null,
         Scalar::Bool(bool) => Node::Bool(bool),
         Scalar::Int(int) => Node::Int(int),
