@@ -9,7 +9,7 @@ use vela_tests::fixtures::{Space, deployed, until};
 use vela_tests::material::workspace;
 
 /// Beginnings of metrics that need a gate, other clusters, a chart, several replicas at work or a second writer.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 11] = [
     "kubevela_application_",
     "vela_cluster_",
     "cluster_",
@@ -17,6 +17,8 @@ const ELSEWHERE: [&str; 9] = [
     "vela_shard_",
     "vela_session_",
     "vela_drift_total",
+    "workflowrun_phase_number",
+    "workflowrun_step_phase_number",
     "workflowrun_reconcile_time_seconds",
     "workflowrun_finished_time_seconds",
 ];

@@ -123,7 +123,12 @@ async fn runs_act_as_their_authors_and_clients_operate_them() {
 
     let printed = metrics::printed(&deployed.controller.metrics().await.unwrap());
     let documented = metrics::documented("The controller");
-    for name in ["workflowrun_reconcile_time_seconds", "workflowrun_finished_time_seconds"] {
+    for name in [
+        "workflowrun_reconcile_time_seconds",
+        "workflowrun_finished_time_seconds",
+        "workflowrun_phase_number",
+        "workflowrun_step_phase_number",
+    ] {
         assert!(printed.contains_key(name), "{name} is not printed");
         assert_eq!(printed.get(name), documented.get(name), "{name}");
     }

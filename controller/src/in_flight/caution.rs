@@ -1,28 +1,26 @@
 //! What a process does whose predecessor died over something that was not noted: for a while it notes what it is about to
-//! reconcile, one Application at a time, before it begins. So a second death has a name however quick it was.
+//! reconcile, one at a time, before it begins. So a second death has a name however quick it was.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use vela_api::Application;
-
-use crate::queue::Key;
+use super::subject::{State, Subject};
 
 /// How long a process is cautious after a death.
 pub(super) const CAUTIOUS: Duration = Duration::from_secs(600);
 /// This many deaths in a row that nothing was noted of: then it was not among those that are the most likely.
 const MANY: u32 = 2;
-/// Applications that are remembered to have survived; with more of them some are noted twice.
+/// How many are remembered to have survived; with more of them some are noted twice.
 const MAX_SURVIVORS: usize = 100_000;
 
-/// Which Applications are noted before they are reconciled.
+/// Who is noted before it is reconciled.
 #[derive(Debug, Default)]
 pub(super) struct Caution {
     until: Option<Instant>,
     /// Those that reconcile settled, too, and not only the first time.
     all: bool,
-    /// The generations that survived a reconcile in this process.
-    survived: HashMap<Key, i64>,
+    /// The generations that survived a reconcile in this process, by the names of the record.
+    survived: HashMap<String, i64>,
 }
 
 impl Caution {
@@ -32,20 +30,20 @@ impl Caution {
         Self { until, all: unexplained >= MANY, survived: HashMap::new() }
     }
 
-    /// Whether an Application is noted before it is reconciled.
-    pub(super) fn is_due(&self, key: &Key, app: &Application, now: Instant) -> bool {
+    /// Whether it is noted before it is reconciled.
+    pub(super) fn is_due(&self, subject: Subject<'_>, state: State, now: Instant) -> bool {
         // What ended once at this generation is not what kills: noting it again would only slow it
         // down.
-        let survived = || self.survived.get(key) == app.metadata.generation.as_ref();
+        let survived = || self.survived.get(&subject.name()) == Some(&state.generation);
         self.until.is_some_and(|until| now < until)
-            && (self.all || !(is_settled(app) || survived()))
+            && (self.all || !(state.is_settled || survived()))
     }
 
     /// It survived a reconcile.
-    pub(super) fn survived(&mut self, key: &Key, generation: i64) {
+    pub(super) fn survived(&mut self, subject: Subject<'_>, generation: i64) {
         // Where all are noted nothing is asked of those that survived.
         if self.until.is_some() && !self.all && self.survived.len() < MAX_SURVIVORS {
-            self.survived.insert(key.clone(), generation);
+            self.survived.insert(subject.name(), generation);
         }
     }
 
@@ -59,42 +57,30 @@ impl Caution {
     }
 }
 
-/// Whether nothing is to be done for an Application, by its status.
-fn is_settled(app: &Application) -> bool {
-    // The status alone: reading more would make the check cost what it is to save.
-    let ended = app.status.workflow.as_ref().is_some_and(|workflow| workflow.finished);
-    let is_seen = app.metadata.generation == Some(app.status.observed_generation);
-    ended && is_seen && app.metadata.deletion_timestamp.is_none()
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::queue::Key;
 
     use super::*;
-
-    fn app(observed: i64, finished: bool) -> Application {
-        serde_json::from_value(json!({"metadata": {"generation": 2}, "spec": {"components": []},
-            "status": {"observedGeneration": observed, "workflow": {"finished": finished}}}))
-        .unwrap()
-    }
 
     #[test]
     fn the_likely_ones_are_noted_first_and_all_after_another_death() {
         let (key, now) = (Key::new("n", "a"), Instant::now());
+        let subject = Subject::application(&key);
         let due = |caution: &Caution| {
-            [(1, true), (2, false), (2, true)]
-                .map(|(observed, finished)| caution.is_due(&key, &app(observed, finished), now))
+            [(1, false), (2, false), (2, true)].map(|(generation, is_settled)| {
+                caution.is_due(subject, State { generation, is_settled }, now)
+            })
         };
         assert_eq!(due(&Caution::after(0, now)), [false; 3]);
         let mut once = Caution::after(1, now);
         assert_eq!(due(&once), [true, true, false]);
-        once.survived(&key, 2);
-        assert_eq!(due(&once), [false; 3], "until it is edited");
-        once.survived(&key, 1);
-        assert_eq!(due(&once), [true, true, false]);
+        once.survived(Subject::run(&key), 2);
+        assert_eq!(due(&once), [true, true, false], "a run of the same name");
+        once.survived(subject, 2);
+        assert_eq!(due(&once), [true, false, false], "until it is edited");
         let mut twice = Caution::after(2, now);
-        twice.survived(&key, 2);
+        twice.survived(subject, 2);
         assert_eq!(due(&twice), [true; 3]);
         assert!(!twice.ends(now) && twice.ends(now + CAUTIOUS) && !twice.ends(now + CAUTIOUS));
         assert_eq!(due(&twice), [false; 3]);

@@ -1,11 +1,12 @@
 //! What is in flight, seen from the vital threads: slow reconciles are named, and what was in flight when the workers froze;
-//! an Application over which processes died is set aside.
+//! an Application or a WorkflowRun over which processes died is set aside.
 
 mod caution;
 mod notes;
 mod queues;
 mod record;
 mod slow;
+mod subject;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -17,15 +18,12 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use vela_api::Application;
-
-use crate::queue::Key;
-
 use caution::Caution;
 pub(crate) use notes::Notes;
 pub(crate) use queues::Queues;
 use record::Record;
 use slow::Reported;
+pub(crate) use subject::{State, Subject};
 
 /// How often running reconciles are checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -77,11 +75,11 @@ impl Default for InFlight {
     }
 }
 
-/// An Application that was noted before its reconcile began. The note is removed when this value is dropped.
+/// Who was noted before the reconcile began. The note is removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Entered<'u> {
     in_flight: &'u InFlight,
-    key: Key,
+    name: String,
     permit: Option<SemaphorePermit<'u>>,
 }
 
@@ -94,7 +92,7 @@ impl Entered<'_> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        self.in_flight.state.lock().entered.remove(&self.key.to_string());
+        self.in_flight.state.lock().entered.remove(&self.name);
         // Also after a cancelled reconcile: a note that stays would count as a death at the next
         // change of leader.
         self.in_flight.asked.notify_one();
@@ -107,7 +105,7 @@ struct Noted {
     /// It is not stored as it is.
     is_news: bool,
     caution: Caution,
-    /// What is noted before it begins, with its generation.
+    /// Who is noted before it begins, with the generation.
     entered: BTreeMap<String, i64>,
     /// How often something was to be noted at once.
     asked: u64,
@@ -142,46 +140,50 @@ impl InFlight {
         state.is_news = true;
     }
 
-    /// How long an Application is set aside, and after how many deaths.
-    pub(crate) fn set_aside(&self, key: &Key, generation: i64) -> Option<(Duration, u32)> {
+    /// How long it is set aside, and after how many deaths.
+    pub(crate) fn set_aside(&self, of: Subject<'_>, generation: i64) -> Option<(Duration, u32)> {
         let state = self.state.lock();
         // Asked before every reconcile, and nearly always so.
         if state.record.deaths.is_empty() {
             return None;
         }
-        let key = key.to_string();
-        let left = state.record.set_aside(&key, generation, Timestamp::now())?;
-        Some((left, state.record.deaths_of(&key)))
+        let name = of.name();
+        let left = state.record.set_aside(&name, generation, Timestamp::now())?;
+        Some((left, state.record.deaths_of(&name)))
     }
 
     /// A reconcile is about to begin. After a death over something unknown it is noted first.
-    pub(crate) async fn enter(&self, key: &Key, app: Option<&Application>) -> Option<Entered<'_>> {
-        let app = app.filter(|app| self.state.lock().caution.is_due(key, app, Instant::now()))?;
-        // Before it is noted: two notes at a death would leave both Applications under suspicion.
+    pub(crate) async fn enter(
+        &self,
+        subject: Subject<'_>,
+        at: Option<State>,
+    ) -> Option<Entered<'_>> {
+        let at = at.filter(|at| self.state.lock().caution.is_due(subject, *at, Instant::now()))?;
+        // Before it is noted: two notes at a death would leave both under suspicion.
         let permit = self.one.acquire().await.ok();
+        let name = subject.name();
         let asked = {
             let mut state = self.state.lock();
-            let generation = app.metadata.generation.unwrap_or_default();
-            state.entered.insert(key.to_string(), generation);
+            state.entered.insert(name.clone(), at.generation);
             state.asked = state.asked.saturating_add(1);
             state.asked
         };
-        let entered = Entered { in_flight: self, key: key.clone(), permit };
+        let entered = Entered { in_flight: self, name, permit };
         self.asked.notify_one();
         // A count and not a notice, since one write follows many requests.
         let mut followed = self.followed.subscribe();
         let noted = followed.wait_for(|count| *count >= asked);
         if tokio::time::timeout(WRITTEN, noted).await.is_err() {
-            warn!(key = %key, "a reconcile cannot be noted before its start");
+            warn!(subject = entered.name, "a reconcile cannot be noted before its start");
         }
         Some(entered)
     }
 
     /// A reconcile came to its end, whatever that was.
-    pub(crate) fn survived(&self, key: &Key, generation: i64) {
+    pub(crate) fn survived(&self, subject: Subject<'_>, generation: i64) {
         let mut state = self.state.lock();
-        state.caution.survived(key, generation);
-        if !state.record.deaths.is_empty() && state.record.survived(&key.to_string()) {
+        state.caution.survived(subject, generation);
+        if !state.record.deaths.is_empty() && state.record.survived(&subject.name()) {
             state.is_news = true;
         }
     }
@@ -218,15 +220,15 @@ impl InFlight {
         self.state.lock().is_news = true;
     }
 
-    /// As if processes had died over an Application.
+    /// As if processes had died over it.
     #[cfg(test)]
-    pub(crate) fn died_over(&self, key: &Key, generation: i64, times: u32) {
+    pub(crate) fn died_over(&self, subject: Subject<'_>, generation: i64, times: u32) {
         let mut state = self.state.lock();
         if state.record.leader.is_empty() {
             state.record.begin("first", Timestamp::now());
         }
         for time in 0..times {
-            state.record.note(BTreeMap::from([(key.to_string(), generation)]));
+            state.record.note(BTreeMap::from([(subject.name(), generation)]));
             let next = format!("{}-{time}", state.record.leader);
             state.record.begin(&next, Timestamp::now());
         }
@@ -235,10 +237,13 @@ impl InFlight {
 
 #[cfg(test)]
 mod tests {
+    use crate::queue::Key;
     use futures::poll;
-    use serde_json::json;
 
     use super::*;
+
+    /// To be reconciled for the first time.
+    const NEW: Option<State> = Some(State { generation: 2, is_settled: false });
 
     fn noted(in_flight: &InFlight) -> Vec<String> {
         let (record, asked) = in_flight.note(BTreeMap::new());
@@ -248,15 +253,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reconcile_that_takes_long_delays_the_next_one_for_a_second() {
-        let app = json!({"metadata": {"generation": 2}, "spec": {"components": []}});
-        let app: Application = serde_json::from_value(app).unwrap();
         let (a, b) = (Key::new("n", "a"), Key::new("n", "b"));
+        let (a, b) = (Subject::application(&a), Subject::application(&b));
         let in_flight = InFlight::default();
         in_flight.put(Record { unexplained: 1, ..Record::default() });
-        let first = in_flight.enter(&a, Some(&app)).await;
+        let first = in_flight.enter(a, NEW).await;
         let since = tokio::time::Instant::now();
         let next = async {
-            assert!(in_flight.enter(&b, Some(&app)).await.is_some());
+            assert!(in_flight.enter(b, NEW).await.is_some());
             since.elapsed()
         };
         let long = tokio::time::sleep(Duration::from_secs(60));
@@ -266,14 +270,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_cautious_process_notes_first_and_one_at_a_time() {
-        let app = json!({"metadata": {"generation": 2}, "spec": {"components": []}});
-        let app: Application = serde_json::from_value(app).unwrap();
         let (a, b) = (Key::new("n", "a"), Key::new("n", "b"));
+        let (a, b) = (Subject::application(&a), Subject::application(&b));
         let in_flight = InFlight::default();
-        assert!(in_flight.enter(&a, Some(&app)).await.is_none(), "nobody died");
+        assert!(in_flight.enter(a, NEW).await.is_none(), "nobody died");
         in_flight.put(Record { unexplained: 1, ..Record::default() });
         let (mut first, mut second) =
-            (pin!(in_flight.enter(&a, Some(&app))), pin!(in_flight.enter(&b, Some(&app))));
+            (pin!(in_flight.enter(a, NEW)), pin!(in_flight.enter(b, NEW)));
         assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
         assert_eq!(noted(&in_flight), ["n/a"]);
         let mut entered = first.await.unwrap();
@@ -284,10 +287,10 @@ mod tests {
         assert_eq!(noted(&in_flight), ["n/a", "n/b"]);
         let other = second.await.unwrap();
         drop((entered, other));
-        in_flight.survived(&a, 2);
+        in_flight.survived(a, 2);
         assert!(noted(&in_flight).is_empty());
-        assert!(in_flight.enter(&a, Some(&app)).await.is_none(), "it survived");
+        assert!(in_flight.enter(a, NEW).await.is_none(), "it survived");
         // A Lease that takes no notes holds nobody up.
-        assert!(in_flight.enter(&b, Some(&app)).await.is_some());
+        assert!(in_flight.enter(b, NEW).await.is_some());
     }
 }

@@ -14,9 +14,10 @@ use tracing::{debug, error, warn};
 use vela_api::names::annotation;
 
 use crate::context::Context;
+use crate::queue::Queue;
 
 use super::record::Record;
-use super::{CHECK_INTERVAL, InFlight};
+use super::{CHECK_INTERVAL, InFlight, State, Subject};
 
 /// What runs longer is noted: a process that dies later died over it, perhaps.
 const NOTED: Duration = Duration::from_secs(3);
@@ -60,7 +61,7 @@ impl Notes {
         let found = record.begin(leader, Timestamp::now());
         for key in &found {
             let deaths = record.deaths_of(key);
-            error!(key, deaths, "the last leader died while it reconciled this application");
+            error!(subject = key, deaths, "the last leader died while it reconciled this");
         }
         if record.unexplained > 0 {
             let deaths = record.unexplained;
@@ -120,12 +121,19 @@ impl Notes {
     }
 }
 
-/// The Applications that have been in flight for longer, with their generations.
+/// Who has been in flight for longer, with the generations.
 fn long(context: &Context, than: Duration) -> BTreeMap<String, i64> {
-    let running = context.queue.running().into_iter().filter(|(_, time)| *time >= than);
-    let named = running.filter_map(|(key, _)| {
-        let app = context.apps.get(&key)?;
-        Some((key.to_string(), app.metadata.generation.unwrap_or_default()))
+    let running = |queue: &Queue| {
+        let running = queue.running().into_iter().filter(|(_, time)| *time >= than);
+        running.map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    let apps = running(&context.queue).into_iter().filter_map(|key| {
+        let app = State::from(&*context.apps.get(&key)?);
+        Some((Subject::application(&key).name(), app.generation))
     });
-    named.collect()
+    let runs = running(&context.runs.queue).into_iter().filter_map(|key| {
+        let run = State::from(&*context.runs.store.get(&key)?);
+        Some((Subject::run(&key).name(), run.generation))
+    });
+    apps.chain(runs).collect()
 }

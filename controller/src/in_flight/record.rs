@@ -1,8 +1,8 @@
-//! Decides which Applications are set aside, from a record that survives processes. Pure.
+//! Decides who is set aside, from a record that survives processes. Pure.
 //!
 //! A process that leads notes what it is at when that takes long, and takes the note back at its end. Whoever leads next finds
 //! what was in flight when its predecessor died, and counts a death for each. One that died before anything was noted makes its
-//! successors cautious (`caution.rs`). After [`MAX_DEATHS`] an Application is set aside: not reconciled until its
+//! successors cautious (`caution.rs`). After [`MAX_DEATHS`] an Application or a WorkflowRun is set aside: not reconciled until its
 //! spec changes, or until an hour has passed. A reconcile that ends takes its deaths back.
 
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Processes that die over an Application before it is set aside.
+/// Processes that die over one before it is set aside.
 pub(crate) const MAX_DEATHS: u32 = 2;
 /// How long it is set aside before it is tried once more.
 pub(crate) const RETRY: Duration = Duration::from_secs(3600);
 /// How long a death is remembered.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// Applications that are remembered: the record is one small object.
+/// How many are remembered: the record is one small object.
 const MAX_REMEMBERED: usize = 200;
 
-/// What is known of an Application that was in flight.
+/// What is known of one that was in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Death {
     /// How often.
@@ -31,7 +31,7 @@ pub(crate) struct Death {
     pub(crate) last: Timestamp,
 }
 
-/// The record. Applications are named `namespace/name`.
+/// The record, by the names of [`super::Subject`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Record {
@@ -75,7 +75,7 @@ impl Record {
             known.last = now;
             found.push(key);
         }
-        // An Application that was deleted is never reconciled again: only time takes its deaths
+        // What was deleted is never reconciled again: only time takes its deaths
         // away.
         self.deaths.retain(|_, death| age(death, now) < REMEMBERED);
         while self.deaths.len() > MAX_REMEMBERED {
@@ -119,11 +119,11 @@ impl Record {
         is_news
     }
 
-    /// How long an Application is still set aside.
+    /// How long it is still set aside.
     pub(crate) fn set_aside(&self, key: &str, generation: i64, now: Timestamp) -> Option<Duration> {
         let death = self.deaths.get(key)?;
         let left = RETRY.checked_sub(age(death, now)).filter(|left| !left.is_zero())?;
-        // One death may be chance: the node went, or another Application took the memory.
+        // One death may be chance: the node went, or another one took the memory.
         (death.count >= MAX_DEATHS && death.generation == generation).then_some(left)
     }
 

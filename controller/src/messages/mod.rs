@@ -31,12 +31,12 @@ pub(crate) fn budget_spent(budget: Duration) -> String {
     )
 }
 
-/// An Application over which processes died.
+/// An Application or a WorkflowRun over which processes died.
 #[must_use]
-pub(crate) fn set_aside(deaths: u32) -> String {
+pub(crate) fn set_aside(kind: &str, deaths: u32) -> String {
     format!(
-        "set aside: {deaths} processes of the controller died while they reconciled this application; it will be retried \
-         when its spec is edited, or after an hour"
+        "set aside: {deaths} processes of the controller died while they reconciled this {kind}; it will be retried when its \
+         spec is edited, or after an hour"
     )
 }
 

@@ -19,6 +19,16 @@ pub(crate) fn phase(word: &str) -> &'static str {
     names::phase::ALL.into_iter().find(|phase| *phase == word).unwrap_or(OTHER)
 }
 
+/// The phases of a WorkflowRun that has one.
+pub(super) const RUN_PHASES: [&str; 6] = [
+    WorkflowPhase::Initializing.as_str(),
+    WorkflowPhase::Executing.as_str(),
+    WorkflowPhase::Suspending.as_str(),
+    WorkflowPhase::Succeeded.as_str(),
+    WorkflowPhase::Terminated.as_str(),
+    WorkflowPhase::Failed.as_str(),
+];
+
 /// The phase of a WorkflowRun; `-` before it has one.
 pub(crate) fn run_phase(word: &str) -> &'static str {
     match WorkflowPhase::parse(word).as_str() {

@@ -9,12 +9,13 @@ mod nodes;
 mod phases;
 mod queues;
 mod rollouts;
+mod run_phases;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
-use vela_api::Application;
+use vela_api::{Application, WorkflowRun};
 use vela_cluster::Store;
 use vela_cluster::members::Members;
 use vela_cluster::observe::CompletedRequest;
@@ -31,6 +32,7 @@ pub(crate) use fleet::FleetMetrics;
 pub(crate) use nodes::NodeMetrics;
 pub(crate) use queues::{Load, QueueMeter, QueueMetrics};
 pub(crate) use rollouts::{Rollout, RolloutMetrics};
+use run_phases::Leads;
 
 /// All of them.
 #[derive(Debug, Clone)]
@@ -191,7 +193,7 @@ impl Metrics {
             queues: QueueMetrics::new(registry)?,
             set_aside: registry.int_gauge(
                 "vela_applications_set_aside",
-                "Applications that are set aside because processes died while they reconciled them.",
+                "Applications and WorkflowRuns that are set aside because processes died while they reconciled them.",
             )?,
             leading: gauge(
                 "leader_election_master_status",
@@ -217,6 +219,20 @@ impl Metrics {
         (ours, each): (Option<Ours>, bool),
     ) -> Result<(), Error> {
         self.registry.register(phases::Phases::new(apps, definitions, (ours, each))?)
+    }
+
+    /// From now on whoever reads the metrics of the process that handles WorkflowRuns learns how many of them and of their steps
+    /// are in which phase.
+    ///
+    /// # Errors
+    /// They are reported already.
+    pub(crate) fn register_run_phases(
+        &self,
+        runs: Arc<Store<WorkflowRun>>,
+        definitions: Arc<Definitions>,
+        leads: Leads,
+    ) -> Result<(), Error> {
+        self.registry.register(run_phases::RunPhases::new(runs, definitions, leads)?)
     }
 
     /// From now on whoever reads the metrics learns what the queues have to do.

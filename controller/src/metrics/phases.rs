@@ -7,6 +7,7 @@ use std::sync::Arc;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts};
+use vela_api::workflow::WorkflowStepStatus;
 use vela_api::{Application, condition, names};
 use vela_cluster::{Store, Stored as _};
 use vela_serve::metrics::Error;
@@ -87,14 +88,8 @@ impl Gauges {
     fn count(&self, apps: &[Arc<Application>], definitions: &Definitions) {
         let mut phases: BTreeMap<&str, i64> =
             names::phase::ALL.iter().map(|phase| (*phase, 0)).collect();
-        let mut steps: BTreeMap<(&str, String), i64> = BTreeMap::new();
         for app in apps {
             *phases.entry(labels::phase(&app.status.phase)).or_default() += 1;
-            for step in app.status.workflow.iter().flat_map(|workflow| &workflow.steps) {
-                let kind = labels::step_type(&step.type_, definitions);
-                let phase = labels::step_phase(&step.phase, &step.reason);
-                *steps.entry((kind, phase)).or_default() += 1;
-            }
         }
         let is_unstamped = |app: &&Arc<Application>| {
             condition::get(&app.status.conditions, names::condition::STAMPED).is_some()
@@ -106,9 +101,8 @@ impl Gauges {
         for (phase, count) in phases {
             self.phases.with_label_values(&[phase]).set(count);
         }
-        for ((kind, phase), count) in steps {
-            self.steps.with_label_values(&[kind, &phase]).set(count);
-        }
+        let workflows = apps.iter().filter_map(|app| app.status.workflow.as_ref());
+        count_steps(&self.steps, workflows.flat_map(|workflow| &workflow.steps), definitions);
     }
 
     fn record(&self, app: &Application) {
@@ -151,6 +145,19 @@ impl Collector for Phases {
             apps.iter().for_each(|app| gauges.record(app));
         }
         gauges.all().into_iter().flat_map(Collector::collect).collect()
+    }
+}
+
+/// Counts steps by type and phase.
+pub(super) fn count_steps<'s>(
+    gauge: &IntGaugeVec,
+    steps: impl Iterator<Item = &'s WorkflowStepStatus>,
+    definitions: &Definitions,
+) {
+    for step in steps {
+        let kind = labels::step_type(&step.type_, definitions);
+        let phase = labels::step_phase(&step.phase, &step.reason);
+        gauge.with_label_values(&[kind, &phase]).inc();
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{NAMESPACE, World, application};
 use crate::application::lifecycle::failure::set_aside;
+use crate::in_flight::Subject;
 use crate::queue::Key;
 
 fn reasons(world: &World) -> Vec<Value> {
@@ -24,9 +25,9 @@ async fn who_killed_twice_is_set_aside_until_an_edit() {
     let (key, generation) =
         (Key::new(NAMESPACE, "a"), world.app("a")["metadata"]["generation"].as_i64());
     let generation = generation.unwrap_or_default();
-    process.context.in_flight.died_over(&key, generation, 1);
+    process.context.in_flight.died_over(Subject::application(&key), generation, 1);
     assert!(set_aside(&process.context, &key).await.is_none(), "one death is an accident");
-    process.context.in_flight.died_over(&key, generation, 1);
+    process.context.in_flight.died_over(Subject::application(&key), generation, 1);
     assert!(set_aside(&process.context, &key).await.is_some());
     assert_eq!(reasons(&world), [json!("SetAside"), json!("SetAside")]);
     // Said once.

@@ -8,6 +8,7 @@ use vela_api::WorkflowRun;
 
 use crate::application::context::AppContext;
 use crate::charts::download::Rules;
+use crate::in_flight::Subject;
 use crate::queue::{Key, Next};
 use crate::workflow_run;
 
@@ -136,6 +137,40 @@ async fn a_run_ends_the_same_at_whatever_write_the_process_dies() {
         points += 1;
     }
     assert!(points * super::depth::stride() > 3, "only {points} moments of death");
+}
+
+/// Two processes die over a run: it is left as it is, reports that once, and an Application of its name is not affected.
+#[tokio::test]
+async fn a_run_over_which_processes_died_is_set_aside() {
+    let world = world(run(&json!([{"name": "x", "type": "map", "properties": {"name": "x"}}])));
+    world.server.by_another_writer(|state| {
+        state.put("applications", application("a", &[("c", &["x"], "1")]));
+    });
+    let process = world.start();
+    let context = context(&process);
+    let state = &world.server.state;
+    refill(&context.runs.store, &state.lock(), "workflowruns", |run: WorkflowRun| run);
+    let key = Key::new(NAMESPACE, "a");
+    let generation = context.runs.store.get(&key).unwrap().metadata.generation.unwrap_or_default();
+    let died = |times| context.in_flight.died_over(Subject::run(&key), generation, times);
+    died(1);
+    assert!(workflow_run::set_aside(&context, &key).await.is_none(), "one death is an accident");
+    died(1);
+    assert!(workflow_run::set_aside(&context, &key).await.is_some());
+    assert_eq!(status(&world)["conditions"][0]["reason"], "SetAside");
+    assert_eq!((&status(&world)["status"], map(&world, "x")), (&Value::Null, None));
+    let app = Subject::application(&key);
+    assert!(context.in_flight.set_aside(app, generation).is_none());
+    // Reported once.
+    let writes = state.lock().writes;
+    assert!(workflow_run::set_aside(&context, &key).await.is_some());
+    assert_eq!(state.lock().writes, writes);
+    // Once it is over, the condition goes with the first pass.
+    context.in_flight.survived(Subject::run(&key), generation);
+    assert!(workflow_run::set_aside(&context, &key).await.is_none());
+    settle(&world).await;
+    assert_eq!(status(&world)["status"], "succeeded");
+    assert_eq!(status(&world)["conditions"][0]["status"], "True");
 }
 
 /// A run that has nothing to do writes nothing.

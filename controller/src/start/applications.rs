@@ -11,9 +11,10 @@ use vela_cluster::parking::Worker;
 use crate::application::{self, context::AppContext};
 use crate::config::Config;
 use crate::fleet::Fleet;
+use crate::in_flight::{self, State, Subject};
 use crate::metrics::{AttemptMeter, labels};
 use crate::queue::{Key, Next, WorkerKind};
-use crate::{guard, in_flight, registry};
+use crate::{guard, registry};
 
 /// The workers of the Application controller: one more than was asked for, for edits alone. They are short work that somebody
 /// waits for.
@@ -83,7 +84,8 @@ async fn attempt(
     let before = known();
     let attempt = meter.begin();
     let limit = context.settings.reconcile_timeout;
-    let entered = context.in_flight.enter(&key, before.as_deref()).await;
+    let subject = Subject::application(&key);
+    let entered = context.in_flight.enter(subject, before.as_deref().map(State::from)).await;
     let work = match &fleet {
         None => application::reconcile(&context, &key).boxed(),
         Some(fleet) => {
@@ -94,7 +96,7 @@ async fn attempt(
     let (next, ended) = in_flight::entered(entered, work).await;
     attempt.end(next, &ended);
     let generation = before.as_ref().and_then(|app| app.metadata.generation);
-    context.in_flight.survived(&key, generation.unwrap_or_default());
+    context.in_flight.survived(subject, generation.unwrap_or_default());
     // Within the permit of the bucket again, since it writes the status.
     let report = application::lifecycle::failure::report_panic(&context, &key, &ended);
     held(fleet.as_deref(), &key, report.boxed()).await;

@@ -146,7 +146,12 @@ pub(super) fn start(
         let each = context.settings.gates.enable_application_status_metrics;
         let (apps, definitions) = (Arc::clone(&context.apps), Arc::clone(&context.definitions));
         let ours = fleet.cloned().map(|fleet| -> Ours { Arc::new(move |key| fleet.is_ours(key)) });
-        context.metrics.register_phases(apps, definitions, (ours, each))?;
+        context.metrics.register_phases(apps, Arc::clone(&definitions), (ours, each))?;
+        if context.workflow_runs.is_some() {
+            let (runs, fleet) = (Arc::clone(&context.runs.store), fleet.cloned());
+            let leads = move || fleet.as_ref().is_none_or(|fleet| fleet.is_leading());
+            context.metrics.register_run_phases(runs, definitions, Arc::new(leads))?;
+        }
     }
     if let Some(interval) = config.clusters.as_ref().and_then(|flags| flags.metrics) {
         let (context, duty) = (Arc::clone(context), duty.clone());

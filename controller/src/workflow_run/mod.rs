@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::{error, warn};
 use vela_api::names::{annotation, event};
 use vela_api::{Application, V1ALPHA1, WorkflowRun, WorkflowRunStatus, annotation_of};
 use vela_apply::plan::PatchKind;
@@ -29,6 +30,8 @@ use crate::application::workflow::{self, run::Run};
 use crate::application::workflow_owner::{OwnerKind, WorkflowOwner};
 use crate::evaluation;
 use crate::events::Severity;
+use crate::in_flight::Subject;
+use crate::messages;
 use crate::queue::{Key, Next};
 
 use facts::Found;
@@ -59,6 +62,27 @@ pub async fn reconcile(ctx: &AppContext, key: &Key) -> Result<Next, ApiError> {
         Err(error) if error.is_conflict() => reread(ctx, key).await,
         other => other,
     }
+}
+
+/// Processes died over the run: it is left as it is, and its condition reports that. How long.
+pub async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
+    let (version, strict) = (&ctx.settings.version, ctx.settings.ignore_without_version);
+    let run = ctx.runs.store.get(key).filter(|run| is_due(run, version, strict))?;
+    let generation = run.metadata.generation.unwrap_or_default();
+    let (left, deaths) = ctx.in_flight.set_aside(Subject::run(key), generation)?;
+    let message = messages::set_aside(WorkflowRun::KIND, deaths);
+    let wanted = status::set_aside(&run.status, &message, ctx.clock.now());
+    // Written once, not at every attempt to reconcile it.
+    if wanted.conditions != run.status.conditions {
+        error!(key = %key, deaths, "the WorkflowRun is set aside");
+        let owner =
+            WorkflowOwner { kind: OwnerKind::WorkflowRun, metadata: &run.metadata, run: None };
+        emit(ctx, &owner, (Severity::Warning, event::SET_ASIDE), &message, "");
+        if let Err(error) = write(ctx, &run, &wanted).await {
+            warn!(%error, "the condition could not be written");
+        }
+    }
+    Some(left)
 }
 
 /// Whether there is anything to do for a run, and by this version of the controller.

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 use vela_api::names::condition::WORKFLOW_RUN;
+use vela_api::names::reason;
 use vela_api::workflow::{WorkflowExecuteMode, WorkflowStatus, WorkflowStepStatus};
 use vela_api::{Condition, WorkflowRunStatus, condition};
 use vela_apply::json_merge;
@@ -122,6 +123,18 @@ pub(super) fn failed(
     let failed = Condition::reconcile_error(WORKFLOW_RUN, failure.why.as_str(), now);
     condition::set(&mut wanted.conditions, [failed]);
     failure.stage.phase().as_str().clone_into(&mut wanted.phase);
+    wanted
+}
+
+/// The status of a run that is set aside: a condition more, and else as it was.
+pub(super) fn set_aside(
+    stored: &WorkflowRunStatus,
+    message: &str,
+    now: Timestamp,
+) -> WorkflowRunStatus {
+    let mut wanted = stored.clone();
+    let condition = Condition::new(WORKFLOW_RUN, "False", reason::SET_ASIDE, message, now);
+    condition::set(&mut wanted.conditions, [condition]);
     wanted
 }
 

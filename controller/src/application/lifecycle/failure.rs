@@ -11,6 +11,7 @@ use vela_cluster::ApiError;
 use crate::application::context::AppContext;
 use crate::events::Severity;
 use crate::guard::Ended;
+use crate::in_flight::Subject;
 use crate::messages;
 use crate::queue::{Key, Next};
 
@@ -131,8 +132,8 @@ pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
     // A replica of another shard must not write about it.
     let app = ctx.apps.get(key).filter(|app| facts::is_ours(ctx, app))?;
     let generation = app.metadata.generation.unwrap_or_default();
-    let (left, deaths) = ctx.in_flight.set_aside(key, generation)?;
-    let message = messages::set_aside(deaths);
+    let (left, deaths) = ctx.in_flight.set_aside(Subject::application(key), generation)?;
+    let message = messages::set_aside("application", deaths);
     let mut wanted = app.status.clone();
     let now = Timestamp::now();
     let synced = Condition::new(types::SYNCED, "False", reason::SET_ASIDE, &*message, now);
