@@ -17,6 +17,7 @@ mod charts;
 mod contract;
 mod control_plane;
 mod crash;
+mod definition_history;
 mod definitions;
 mod deputy;
 mod edits;

@@ -16,13 +16,14 @@ use sha2::{Digest, Sha256};
 use crate::material;
 use crate::progress::Step;
 
-/// Program, folder of its Go module below `tests/controlplane`, package.
+/// Program, folder of its Go module below `tests/controlplane`, package. One module for all of a control plane: what they share is
+/// compiled once.
 const CONTROL_PLANE: [(&str, &str, &str); 5] = [
     ("etcd", "", "go.etcd.io/etcd/server/v3"),
     ("kube-apiserver", "", "k8s.io/kubernetes/cmd/kube-apiserver"),
     ("kube-controller-manager", "", "k8s.io/kubernetes/cmd/kube-controller-manager"),
     ("kube-scheduler", "", "k8s.io/kubernetes/cmd/kube-scheduler"),
-    ("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    ("kwok", "", "./kwok"),
 ];
 
 /// What tests compare with; a control plane does not need it.
@@ -39,6 +40,9 @@ const NODE: [(&str, &str, &str); 4] = [
 /// Without these the API server would report version v0.0.0.
 const LDFLAGS: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 \
     -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34";
+
+/// The linker would leave line tables and types out (`-s -w`): so the compiler need not make them.
+const GCFLAGS: &str = "all=-dwarf=false";
 
 /// Where the programs are.
 #[derive(Debug, Clone)]
@@ -70,7 +74,7 @@ impl Programs {
     /// # Errors
     /// When no folder for them can be made.
     pub fn found() -> Result<Self> {
-        let built = cache()?.join(key(&["go.mod", "go.sum", "kwok/go.mod", "kwok/go.sum"])?);
+        let built = cache()?.join(key(&["go.mod", "go.sum", "kwok/main.go"])?);
         let node = key(&["node/go.mod", "node/go.sum", "node/pause/main.go"])?;
         let node = cache()?.join(format!("node-{node}"));
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
@@ -159,7 +163,7 @@ impl Programs {
         let output = Command::new("go")
             .current_dir(source().join(module))
             .env("CGO_ENABLED", cgo(first))
-            .args(["build", "-trimpath", "-ldflags", LDFLAGS, "-o"])
+            .args(["build", "-trimpath", "-gcflags", GCFLAGS, "-ldflags", LDFLAGS, "-o"])
             .arg(&unfinished)
             .args(programs.iter().map(|(.., package)| package))
             .stdin(Stdio::null())
@@ -222,6 +226,7 @@ fn key(files: &[&str]) -> Result<String> {
         let path = source().join(file);
         hash.update(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
     }
+    hash.update(GCFLAGS);
     hash.update(LDFLAGS);
     Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
