@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::events::v1::Event;
 use kube::Client;
 use kube::api::{
-    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
+    PatchParams, PostParams,
 };
 use serde_json::json;
 use vela_tests::audit::{self, Entry};
@@ -16,6 +18,8 @@ use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, NAMESPACE, Options, Program};
 use vela_tests::fixtures::{binaries, until};
 use vela_tests::release::{admits, applications};
+
+use super::metrics::{documented, printed};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Applications of each test.
@@ -150,9 +154,52 @@ impl World {
         }
     }
 
+    /// The replicas that are not stopped.
+    fn all(&self) -> Vec<&Program> {
+        self.others.iter().chain([&self.deployed.controller]).collect()
+    }
+
     fn position(&self) -> u64 {
         audit::position(&self.cluster.audit_log()).unwrap()
     }
+}
+
+/// The value of a series among printed metrics; of one that is not there 0.
+fn sample(text: &str, series: &str) -> f64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    value.map_or(0.0, |value| value.parse().unwrap())
+}
+
+/// The sum of a series over replicas.
+async fn total(replicas: &[&Program], series: &str) -> f64 {
+    let mut sum = 0.0;
+    for replica in replicas {
+        sum += sample(&replica.metrics().await.unwrap(), series);
+    }
+    sum
+}
+
+/// Applications of the default pool that are a replica's.
+const OF_DEFAULT_POOL: &str = r#"vela_shard_applications{pool="master"}"#;
+
+/// Waits until replicas count so many Applications of a pool, and none of these is overdue.
+async fn counted(replicas: &[&Program], pool: &str, count: usize) {
+    until(&format!("{count} Applications are counted in {pool}"), LIMIT, async || {
+        let series = format!(r#"vela_shard_applications{{pool="{pool}"}}"#);
+        total(replicas, &series).await == count as f64
+            && total(replicas, "vela_shard_gap_seconds").await < 10.0
+    })
+    .await;
+}
+
+/// What a replica that shares prints is listed, with its type and its labels, and nothing is missing.
+fn is_documented(text: &str) {
+    let is_of_fleets =
+        |name: &String| name.starts_with("vela_shard_") || name.starts_with("vela_session_");
+    let (mut printed, mut known) = (printed(text), documented("The controller"));
+    printed.retain(|name, _| is_of_fleets(name));
+    known.retain(|name, _| is_of_fleets(name));
+    assert_eq!(printed, known);
 }
 
 fn names() -> impl Iterator<Item = String> {
@@ -177,12 +224,26 @@ async fn a_replica_that_dies_is_followed_and_nobody_interferes() {
         world.apply(&name, "1").await;
     }
     world.edit_all("2", LIMIT).await;
+    counted(&world.all(), "master", APPS).await;
+    let had = total(&[&world.deployed.controller], OF_DEFAULT_POOL).await;
     let from = world.position();
     // The one that leads, and has a third of everything.
     world.deployed.controller.kill().unwrap();
     let served = world.edit_all("3", LIMIT).await;
     eprintln!("all edits after the crash were served within {:.1} s", served.as_secs_f64());
     world.is_exclusive(from, 2).await;
+    // The others timed that, each its part, by its own clock.
+    let others: Vec<&Program> = world.others.iter().collect();
+    let taken = total(&others, r#"vela_shard_take_seconds_count{reason="crash"}"#).await;
+    let time = total(&others, r#"vela_shard_take_seconds_sum{reason="crash"}"#).await;
+    eprintln!("{taken} buckets of the dead one were taken, in {time:.1} s together");
+    assert_eq!(taken >= 1.0, had >= 1.0, "{taken} buckets of {had} Applications");
+    // Its Lease is believed for 8 s after it was seen last.
+    assert!(time >= 5.0 * taken, "{taken} buckets in {time} s");
+    counted(&others, "master", APPS).await;
+    for replica in others {
+        is_documented(&replica.metrics().await.unwrap());
+    }
     world.balanced(2).await;
     // It comes back, and gets its share.
     world.deployed.controller.start(&world.cluster).unwrap();
@@ -204,17 +265,25 @@ async fn a_roll_out_is_a_chain_of_short_hand_overs() {
     world.edit_all("2", LIMIT).await;
     // A planned stop, under edits: the longest time until one is served.
     let from = world.position();
+    counted(&world.all(), "master", APPS).await;
     let stopped = world.others.remove(0);
+    let had = total(&[&stopped], OF_DEFAULT_POOL).await;
     let stop = tokio::task::spawn_blocking(move || stopped.stop(Duration::from_secs(25)).unwrap());
     let mut slowest = Duration::ZERO;
     for round in 0..6 {
         slowest = slowest.max(world.edit_all(&format!("stop-{round}"), LIMIT).await);
     }
     assert!(stop.await.unwrap(), "it ends by itself");
+    let taken = async |reason| {
+        total(&world.all(), &format!("vela_shard_take_seconds_count{{reason={reason:?}}}")).await
+    };
+    assert_eq!(taken("planned").await >= 1.0, had >= 1.0, "of {had} Applications");
+    assert_eq!(taken("crash").await, 0.0);
     eprintln!("during a planned stop {APPS} edits took {:.2} s at most", slowest.as_secs_f64());
     world.is_exclusive(from, 2).await;
     world.balanced(2).await;
     // A replica comes before another one goes.
+    let drained = total(&[&world.deployed.controller], "vela_shard_drain_seconds_count").await;
     let rounds = if std::env::var_os("VELA_LONG_TESTS").is_some() { 3 } else { 1 };
     for name in ["controller-4", "controller-5", "controller-6"].into_iter().take(rounds) {
         world.add(name).await;
@@ -226,6 +295,8 @@ async fn a_roll_out_is_a_chain_of_short_hand_overs() {
         eprintln!("{name}: {APPS} edits took {:.2} s", took.as_secs_f64());
         world.balanced(2).await;
     }
+    let gave = total(&[&world.deployed.controller], "vela_shard_drain_seconds_count").await;
+    assert!(gave > drained, "it gave a share to who came");
     // The last ones leave: nothing is held any more, and the Lease is free for whoever comes.
     for replica in &world.others {
         assert!(replica.stop(Duration::from_secs(25)).unwrap(), "it ends by itself");
@@ -339,11 +410,19 @@ async fn a_pool_takes_the_applications_that_are_labelled_so() {
             assert_eq!(world.writers(from, name), BTreeSet::from([writer.to_owned()]), "{name}");
         }
     }
-    // The annotation is the fleet's alone.
-    let edit = Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION: null}}}));
+    let golds = [&world.others[0]];
+    counted(&golds, "gold", gold.len()).await;
+    counted(&golds, "master", 0).await;
+    world.annotation_is_the_fleets("app-0", Some("gold")).await;
+    world.annotation_is_the_fleets("app-1", None).await;
+    let claims = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": "claims", "annotations": {ANNOTATION: "gold"}},
+        "spec": {"components": []}});
+    let claims: DynamicObject = serde_json::from_value(claims).unwrap();
     let api = applications(world.client.clone());
-    let kept = api.patch("app-0", &PatchParams::default(), &edit).await.unwrap();
-    assert_eq!(kept.metadata.annotations.unwrap()[ANNOTATION], "gold");
+    let made = api.create(&PostParams::default(), &claims).await.unwrap();
+    assert_eq!(made.metadata.annotations.unwrap_or_default().get(ANNOTATION), None);
+    api.delete("claims", &DeleteParams::default()).await.unwrap();
     // Back, each in one step.
     for name in &gold {
         world.label(name, None).await;
@@ -366,6 +445,152 @@ async fn a_pool_takes_the_applications_that_are_labelled_so() {
             assert_eq!(shards, BTreeSet::from([shard.to_owned()]), "{kind}s of {name}");
         }
     }
+    world.cluster.stop();
+}
+
+impl World {
+    /// Whoever edits an Application leaves the annotation as it is, in whichever way he writes it.
+    async fn annotation_is_the_fleets(&self, name: &str, pool: Option<&str>) {
+        let api = applications(self.client.clone());
+        let merge = |value: Option<&str>| {
+            Patch::Merge(
+                json!({"metadata": {"annotations": {ANNOTATION: value, "edited": "merge"}}}),
+            )
+        };
+        let is_kept = |app: DynamicObject, edited: &str| {
+            let annotations = app.metadata.annotations.unwrap_or_default();
+            assert_eq!(annotations.get(ANNOTATION).map(String::as_str), pool, "{name} by {edited}");
+            assert_eq!(annotations["edited"], edited, "{name}: the rest of the edit counts");
+        };
+        let plain = PatchParams::default();
+        is_kept(api.patch(name, &plain, &merge(None)).await.unwrap(), "merge");
+        is_kept(api.patch(name, &plain, &merge(Some("silver"))).await.unwrap(), "merge");
+        let pointer = format!("/metadata/annotations/{}", ANNOTATION.replace('/', "~1"));
+        let patch = json!([{"op": "add", "path": pointer, "value": "silver"},
+            {"op": "replace", "path": "/metadata/annotations/edited", "value": "json"}]);
+        let patch = Patch::Json::<()>(serde_json::from_value(patch).unwrap());
+        is_kept(api.patch(name, &plain, &patch).await.unwrap(), "json");
+        for value in [Some("silver"), None] {
+            // The fleet writes meanwhile: then the edit is made again.
+            let put = retry(async || {
+                let mut app = api.get(name).await.unwrap();
+                let annotations = app.metadata.annotations.get_or_insert_default();
+                annotations.remove(ANNOTATION);
+                annotations.extend(value.map(|value| (ANNOTATION.to_owned(), value.to_owned())));
+                annotations.insert("edited".to_owned(), "update".to_owned());
+                api.replace(name, &PostParams::default(), &app).await
+            });
+            is_kept(put.await, "update");
+        }
+        // Two managers: one takes the field, and gives it up again.
+        for (manager, value) in [("one", Some("silver")), ("two", Some("bronze")), ("one", None)] {
+            let mut app = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+                "metadata": {"name": name, "annotations": {"edited": manager}}});
+            if let Some(value) = value {
+                app["metadata"]["annotations"][ANNOTATION] = value.into();
+            }
+            let applied = PatchParams::apply(manager).force();
+            is_kept(api.patch(name, &applied, &Patch::Apply(app)).await.unwrap(), manager);
+        }
+    }
+
+    /// The reason why an Application is not synced; empty: it is, or nobody said so yet.
+    async fn not_synced(&self, name: &str) -> String {
+        let app = applications(self.client.clone()).get(name).await.unwrap();
+        let conditions = app.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let synced =
+            conditions.into_iter().find(|it| it["type"] == "Synced" && it["status"] == "False");
+        synced.map_or(String::new(), |it| it["reason"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// The Applications about which a warning was emitted for a reason.
+    async fn warned(&self, reason: &str) -> BTreeSet<String> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let of = |event: Event| event.regarding.and_then(|regarding| regarding.name);
+        let wanted = |event: &Event| event.reason.as_deref() == Some(reason);
+        events.into_iter().filter(wanted).filter_map(of).collect()
+    }
+}
+
+/// Makes an edit until it meets no other one.
+async fn retry(edit: impl AsyncFn() -> kube::Result<DynamicObject>) -> DynamicObject {
+    for _ in 0..20 {
+        match edit().await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            done => return done.unwrap(),
+        }
+    }
+    panic!("somebody writes all the time")
+}
+
+/// With `never` the Applications of a pool that died wait for it, and so do those whose label names no pool. They say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_applications_of_a_dead_pool_wait_for_it_where_they_shall() {
+    let mut world = World::of("fleet-never", &["--shard-fallback=never"]).await;
+    world.add_to_pool("controller-gold", "gold").await;
+    let (gold, others): (Vec<String>, Vec<String>) =
+        names().partition(|name| name.ends_with(['0', '5', '7']));
+    for name in names() {
+        world.apply(&name, "1").await;
+    }
+    for name in &gold {
+        world.label(name, Some("gold")).await;
+    }
+    world.moved(&gold, Some("gold")).await;
+    world.edit_all("2", LIMIT).await;
+    let from = world.position();
+    let replica = world.others.remove(0);
+    replica.kill().unwrap();
+    // One is edited meanwhile, the others are not.
+    world.apply(&gold[0], "3").await;
+    for name in &others {
+        world.apply(name, "3").await;
+    }
+    // One more asks for a pool that never was.
+    world.label(&others[0], Some("silver")).await;
+    let waiting: BTreeSet<String> = gold.iter().chain([&others[0]]).cloned().collect();
+    for name in &waiting {
+        until(&format!("{name} says that it waits"), LIMIT, async || {
+            world.not_synced(name).await == "NoShard"
+        })
+        .await;
+    }
+    until("events say so", LIMIT, async || world.warned("NoShard").await == waiting).await;
+    // Those of the default pool are served as ever.
+    for name in &others[1..] {
+        until(&format!("{name} is served"), LIMIT, async || {
+            world.value(name).await.as_deref() == Some("3")
+        })
+        .await;
+        assert_eq!(world.not_synced(name).await, "", "{name}");
+    }
+    for name in &gold {
+        assert_eq!(world.value(name).await.as_deref(), Some("2"), "{name} waits");
+    }
+    // Its objects are not written, nor a revision: the status alone.
+    let log = audit::read(&world.cluster.audit_log(), from).unwrap();
+    let written = log.into_iter().filter(|entry| {
+        of_an_application(entry)
+            && gold.contains(&app_of(entry))
+            && entry.agent.split('/').nth(2) == Some("controller-0")
+    });
+    let resources: BTreeSet<String> = written.map(|entry| entry.resource).collect();
+    assert_eq!(resources, BTreeSet::from(["applications/status".to_owned()]));
+    // The pool returns, and one of them asks for it no more.
+    replica.start(&world.cluster).unwrap();
+    replica.ready().await.unwrap();
+    world.label(&others[0], None).await;
+    for name in &waiting {
+        let wanted = if others.contains(name) || *name == gold[0] { "3" } else { "2" };
+        until(&format!("{name} is served again"), LIMIT, async || {
+            world.value(name).await.as_deref() == Some(wanted)
+                && world.not_synced(name).await.is_empty()
+        })
+        .await;
+    }
+    world.edit_all("4", LIMIT).await;
+    world.moved(&gold, Some("gold")).await;
     world.cluster.stop();
 }
 

@@ -76,6 +76,14 @@ pub async fn reconcile(ctx: &AppContext, key: &Key) -> Result<Next, ApiError> {
     evaluation::within(account, generation, work).await
 }
 
+/// Whether an Application is reconciled again and again, and not only when something happens to it.
+pub(crate) fn recurs(ctx: &AppContext, app: &Application) -> bool {
+    facts::is_ours(ctx, app)
+        && facts::label(&app.metadata, label::PAUSE) != "true"
+        // One that somebody else's finalizer holds is over here.
+        && (app.metadata.deletion_timestamp.is_none() || finalizer::is_present(app))
+}
+
 /// One reconcile, within the budget of one.
 async fn reconcile_within(
     ctx: &AppContext,

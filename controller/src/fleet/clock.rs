@@ -22,6 +22,11 @@ pub(super) fn left(until: Millis) -> Option<Duration> {
     until.checked_sub(now()).filter(|left| *left > 0).map(Duration::from_millis)
 }
 
+/// How long ago a moment was, in seconds.
+pub(super) fn since(moment: Millis) -> f64 {
+    Duration::from_millis(now().saturating_sub(moment)).as_secs_f64()
+}
+
 /// A length of time in the unit of sessions.
 pub(super) fn millis(time: Duration) -> Millis {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

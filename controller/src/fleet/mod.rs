@@ -4,9 +4,10 @@
 //! share, `state` what is in flight of each slot, `working` what queues ask, `permit` what the fence asks before each write. `tasks`
 //! has a file for each thing that a member does: renew its Lease, observe the others', follow the table, write it, judge the silent,
 //! report what the fleet leaves alone. `takeover` reads an Application again before the first write for it, `moves` hands one over
-//! to another pool. `lease` reads and writes the Leases, `show` prints them; `labels` labels what has no shard.
+//! to another pool, `handover` is what is timed of hand-overs. `lease` reads and writes the Leases, `show` prints them; `labels` labels what has no shard.
 
 mod clock;
+mod handover;
 pub mod labels;
 mod lease;
 mod moves;
@@ -226,8 +227,11 @@ impl Fleet {
     fn enter(&self, named: &Slot) -> Option<CancellationToken> {
         let mut state = self.state.lock();
         // Under the lock that stops the slot: none begins after it was found to be drained.
-        let slot = state.resolve(named);
-        state.slots.get(&slot).filter(|slot| slot.works)?;
+        let resolved = state.resolve(named);
+        let slot = state.slots.get_mut(&resolved).filter(|slot| slot.works)?;
+        if let Some(arrival) = slot.arrival.take() {
+            self.metrics.took(arrival.reason, clock::since(arrival.since));
+        }
         let flight = state.flights.entry(named.clone()).or_default();
         if flight.end.is_cancelled() {
             // That was of an earlier term: an attempt of this one would end at once.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use vela_cluster::Key;
 use vela_shard::{Holder, Member, Millis, PoolName, Root, RootTiming, Slot, Table, has_lease};
 
+use super::handover::{Arrival, arrivals};
 use super::working::{Buckets, Working};
 
 /// What is in flight of a slot that is to be handed over may end by itself for so long.
@@ -30,6 +31,8 @@ pub(super) struct State {
     /// What is worked on or handed over.
     pub(super) slots: BTreeMap<Slot, SlotState>,
     pub(super) flights: HashMap<Slot, Flight>,
+    /// Buckets that came from other members since the last [`Self::align`].
+    pub(super) arrivals: BTreeMap<Slot, Arrival>,
     /// The pools that were in the table at the last [`Self::align`].
     pub(super) pools: Vec<PoolName>,
     /// Applications whose annotation may still be written by a request without an answer, and until when.
@@ -47,6 +50,8 @@ pub(super) struct SlotState {
     pub(super) read: HashSet<Key>,
     /// Writes that were refused since their Application was not read again.
     pub(super) unread: u64,
+    /// It came from another member, and no reconcile of it began yet.
+    pub(super) arrival: Option<Arrival>,
 }
 
 /// What is in flight of the Applications of one bucket whose annotations name the same pool.
@@ -79,6 +84,7 @@ impl State {
             listed: BTreeSet::new(),
             slots: BTreeMap::new(),
             flights: HashMap::new(),
+            arrivals: BTreeMap::new(),
             pools: Vec::new(),
             moving: HashMap::new(),
         }
@@ -131,6 +137,39 @@ impl State {
         true
     }
 
+    /// A table was read, by a list or by a watch.
+    pub(super) fn read(&mut self, table: Arc<Table>, listed: Option<Millis>, now: Millis) {
+        self.take_in(table, now, |member, table| member.read(table, listed));
+    }
+
+    /// A table was written.
+    pub(super) fn wrote(&mut self, table: Arc<Table>, started: Millis, now: Millis) {
+        self.take_in(table, now, |member, table| member.wrote(table, started));
+    }
+
+    fn take_in(
+        &mut self,
+        table: Arc<Table>,
+        now: Millis,
+        take_in: impl FnOnce(&mut Member, Arc<Table>),
+    ) {
+        let arrivals = arrivals(&self.member, &table, now);
+        take_in(&mut self.member, Arc::clone(&table));
+        // One that is behind what is known is not taken in.
+        if self.member.table().is_some_and(|known| Arc::ptr_eq(known, &table)) {
+            self.arrivals.extend(arrivals);
+        }
+    }
+
+    /// No reconcile follows for buckets without Applications: there is nothing to time.
+    pub(super) fn forget_arrivals(&mut self, taken: &BTreeSet<Slot>, with_apps: &BTreeSet<Slot>) {
+        for slot in taken.difference(with_apps) {
+            if let Some(slot) = self.slots.get_mut(slot) {
+                slot.arrival = None;
+            }
+        }
+    }
+
     /// Slots follow what the table says, unless the own Lease was taken away: then nothing is held.
     pub(super) fn align(&mut self, now: Millis, is_lost: bool) -> Changes {
         let id = Arc::clone(self.member.id());
@@ -145,6 +184,7 @@ impl State {
             table.as_ref().map_or_else(BTreeSet::new, |table| table.held_by(&id).collect());
         let has_other_pools = self.take_in_pools(table.as_deref());
         let mut changes = Changes { has_other_pools, ..Changes::default() };
+        let mut arrivals = std::mem::take(&mut self.arrivals);
         self.moving.retain(|_, until| now < *until);
         for slot in working.union(&held) {
             let state = self.slots.entry(slot.clone()).or_default();
@@ -158,9 +198,11 @@ impl State {
             unfinished.insert(self.resolve(named));
         }
         for (name, slot) in &mut self.slots {
+            // What is lost has not been stopped before.
+            let stopped = slot.stopped.filter(|_| !slot.works);
             match (slot.works, working.contains(name)) {
                 (false, true) => {
-                    slot.take();
+                    slot.take(arrivals.remove(name));
                     changes.taken.insert(name.clone());
                 }
                 (true, false) => {
@@ -183,6 +225,10 @@ impl State {
                 (true, false) => changes.draining += 1,
                 (false, true) => {
                     slot.stopped = None;
+                    let has_owner =
+                        table.as_ref().is_some_and(|table| table.holder(name).is_some());
+                    let given = stopped.filter(|_| has_owner && *name != Slot::Lead);
+                    changes.drained.extend(given.map(|since| now.saturating_sub(since)));
                     changes.gone.insert(name.clone());
                 }
                 // It belongs to somebody else already, after a loss.
@@ -268,8 +314,9 @@ impl State {
 
 impl SlotState {
     /// It is worked on from now on, from a clean sheet.
-    fn take(&mut self) {
+    fn take(&mut self, arrival: Option<Arrival>) {
         self.works = true;
+        self.arrival = arrival;
         self.stopped = None;
         self.read.clear();
     }
@@ -284,6 +331,8 @@ pub(super) struct Changes {
     pub(super) stopped: BTreeSet<Slot>,
     /// They are somebody else's, and nothing of them is in flight.
     pub(super) gone: BTreeSet<Slot>,
+    /// How long buckets that were handed over waited for that.
+    pub(super) drained: Vec<Millis>,
     /// How many own ones wait for what is in flight before they are handed over.
     pub(super) draining: usize,
     /// The table has other pools than before.

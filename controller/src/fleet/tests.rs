@@ -3,8 +3,10 @@
 use vela_cluster::lease::permit::Permits as _;
 use vela_shard::{Holder, Observed, Table};
 
+use super::handover::Arrival;
 use super::state::{GRACE, MAX_SHARDS};
 use super::*;
+use crate::metrics::TakeReason;
 
 /// A member that holds everything, since now.
 fn alone() -> Arc<Fleet> {
@@ -252,4 +254,100 @@ fn labels_name_a_limited_number_of_shards() {
     fleet.working.store(Arc::new(state.working(now)));
     drop(state);
     assert!(fleet.is_ours(&Key::new("n", "a-98")) && !fleet.is_ours(&Key::new("n", "a-99")));
+}
+
+/// A table in which the members share, and everything is where it shall be.
+fn shared(table: &Table, change: impl FnOnce(&mut Table)) -> Arc<Table> {
+    let mut next = table.clone();
+    change(&mut next);
+    let slots: Vec<Slot> = next.slots().collect();
+    slots.iter().for_each(|slot| next.give(slot));
+    next.revision += 1;
+    Arc::new(next)
+}
+
+/// A bucket comes from one that lives, from one that leaves, from one that died, or from nobody.
+#[test]
+fn where_a_bucket_comes_from_says_how_long_it_took() {
+    let fleet = working();
+    let observe = |state: &mut State, seized| {
+        let observed = Observed { id: "b_1".into(), stamp: 7, seized };
+        state.member.observe(&[observed], if seized { 200 } else { 100 });
+    };
+    let mut state = fleet.state.lock();
+    assert!(state.arrivals.is_empty(), "nobody held anything before");
+    let own = Table::clone(state.member.table().unwrap());
+    let both = shared(&own, |table| table.join(&"b_1".into(), &"".into(), 1));
+    observe(&mut state, false);
+    state.read(Arc::clone(&both), None, 300);
+    assert!(state.arrivals.is_empty(), "half of them went");
+    let came = |state: &mut State| {
+        let arrivals = std::mem::take(&mut state.arrivals);
+        let mut kinds: Vec<_> = arrivals.values().map(|it| (it.reason, it.since)).collect();
+        kinds.dedup();
+        (arrivals.len(), kinds)
+    };
+    // It lives and gives; the duties of the leader are not timed.
+    let back = shared(&both, |table| table.retire("b_1"));
+    state.read(Arc::clone(&back), None, 400);
+    assert_eq!(came(&mut state), (BUCKETS / 2, vec![(TakeReason::Planned, 400)]));
+    state.read(Arc::clone(&both), None, 450);
+    assert!(state.arrivals.is_empty(), "that table is behind");
+    // It leaves, and the table in which it gave is not seen.
+    for (leaves, seen) in [(true, (TakeReason::Planned, 600)), (false, (TakeReason::Crash, 100))] {
+        let mut next = Table::clone(&both);
+        next.revision = state.member.table().unwrap().revision + 1;
+        if leaves {
+            next.retire("b_1");
+        }
+        state.read(Arc::new(next.clone()), None, 500);
+        state.arrivals.clear();
+        // Also where its Lease was taken by another member, which is no sign of life.
+        observe(&mut state, !leaves);
+        next.remove("b_1");
+        next.revision += 1;
+        state.read(Arc::new(next), None, 600);
+        assert_eq!(came(&mut state), (BUCKETS / 2, vec![seen]), "{leaves}");
+    }
+}
+
+/// The first reconcile of a bucket that came is timed, once; a bucket without Applications is not.
+#[tokio::test]
+async fn the_halves_of_a_hand_over_are_timed() {
+    let fleet = working();
+    put(&fleet, "a", &serde_json::json!({}), "1");
+    let (key, bucket) = (Key::new("n", "a"), bucket_of("n", "a"));
+    let (now, empty) = (clock::now(), bucket.wrapping_add(1));
+    {
+        let mut state = fleet.state.lock();
+        let since = now.saturating_sub(3_000);
+        for bucket in [bucket, empty] {
+            let slot = state.slots.get_mut(&slot("", bucket)).unwrap();
+            slot.arrival = Some(Arrival { reason: TakeReason::Crash, since });
+        }
+        let (taken, with_apps) = ([slot("", bucket), slot("", empty)], [slot("", bucket)]);
+        state.forget_arrivals(&taken.into(), &with_apps.into());
+        assert_eq!(state.slots[&slot("", empty)].arrival, None);
+    }
+    for _ in 0..2 {
+        assert_eq!(fleet.work(&key, true, async { 1 }).await, Some(1));
+    }
+    assert_eq!(fleet.metrics.takes(TakeReason::Crash).0, 1);
+    assert!(fleet.metrics.takes(TakeReason::Crash).1 >= 3.0);
+    assert_eq!(fleet.metrics.takes(TakeReason::Planned).0, 0);
+    // What is given waited since it was stopped; what is lost did not wait.
+    let mut state = fleet.state.lock();
+    let given = slot("", bucket);
+    let own = Table::clone(state.member.table().unwrap());
+    state.slots.get_mut(&given).unwrap().works = false;
+    state.slots.get_mut(&given).unwrap().stopped = Some(now.saturating_sub(400));
+    let next = shared(&own, |table| table.join(&"b_1".into(), &"".into(), 1));
+    let mut next = Table::clone(&next);
+    if let Some(holder) = next.pools.get_mut("").unwrap().holds.get_mut(usize::from(bucket)) {
+        *holder = next.members.iter().position(|it| &*it.id == "b_1").map(|at| at as u8);
+    }
+    state.read(Arc::new(next), Some(now), now);
+    let changes = state.align(now, false);
+    assert_eq!(changes.drained, [400]);
+    assert!(changes.gone.len() > BUCKETS / 3, "the others are lost: they were not stopped");
 }

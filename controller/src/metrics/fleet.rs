@@ -1,7 +1,38 @@
 //! Metrics of a fleet member about itself.
 
-use prometheus::{IntCounter, IntGauge};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus::{Gauge, Histogram, HistogramVec, IntCounter, IntGauge, IntGaugeVec};
 use vela_serve::metrics::{Error, Registry};
+use vela_shard::{MASTER, PoolName};
+
+/// Buckets of hand-overs. A planned one shall take 2 s at most, a take-over after a crash 15 s: alarms compare with these.
+const HANDOVER_BUCKETS: &[f64] = &[
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 8.0, 9.0, 10.0, 12.0, 15.0,
+    20.0, 30.0, 60.0,
+];
+
+/// Why a bucket came to this replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TakeReason {
+    /// Its previous owner handed it over.
+    Planned,
+    /// Its previous owner was silent for too long.
+    Crash,
+}
+
+impl TakeReason {
+    const ALL: [Self; 2] = [Self::Planned, Self::Crash];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Planned => "planned",
+            Self::Crash => "crash",
+        }
+    }
+}
 
 /// `vela_shard_*`
 #[derive(Debug)]
@@ -9,7 +40,12 @@ pub(crate) struct FleetMetrics {
     pub(crate) working: IntGauge,
     pub(crate) draining: IntGauge,
     pub(crate) wanted: IntGauge,
-    pub(crate) applications: IntGauge,
+    applications: IntGaugeVec,
+    /// The sum of `applications`.
+    count: Mutex<usize>,
+    drains: Histogram,
+    takes: HistogramVec,
+    pub(crate) gap: Gauge,
     pub(crate) epoch: IntGauge,
     pub(crate) unowned: IntGauge,
     pub(crate) session: IntGauge,
@@ -24,6 +60,14 @@ impl FleetMetrics {
     pub(crate) fn new(registry: &Registry) -> Result<Self, Error> {
         let gauge = |name, help| registry.int_gauge(name, help);
         let counter = |name, help| registry.int_counter(name, help);
+        let takes = registry.histogram_vec(
+            "vela_shard_take_seconds",
+            "Time from when a bucket was handed over, or its dead owner renewed its Lease last, until the first reconcile.",
+            HANDOVER_BUCKETS,
+            &["reason"],
+        )?;
+        // There before the first hand-over: a rate needs two values.
+        TakeReason::ALL.iter().for_each(|reason| drop(takes.with_label_values(&[reason.name()])));
         Ok(Self {
             working: gauge("vela_shard_buckets", "Buckets that this replica holds.")?,
             draining: gauge(
@@ -31,9 +75,21 @@ impl FleetMetrics {
                 "Buckets that this replica is handing over.",
             )?,
             wanted: gauge("vela_shard_buckets_wanted", "Buckets that this replica should hold.")?,
-            applications: gauge(
+            applications: registry.int_gauge_vec(
                 "vela_shard_applications",
-                "Applications in this replica's buckets.",
+                "Applications in this replica's buckets, by pool.",
+                &["pool"],
+            )?,
+            count: Mutex::default(),
+            drains: registry.histogram(
+                "vela_shard_drain_seconds",
+                "Time from when no reconcile of a bucket begins any more until it is handed over.",
+                HANDOVER_BUCKETS,
+            )?,
+            takes,
+            gap: registry.gauge(
+                "vela_shard_gap_seconds",
+                "Time for which the Application waits that waits longest for a reconcile which is due.",
             )?,
             epoch: gauge("vela_shard_epoch", "Number of changes of the fleet's members.")?,
             unowned: gauge(
@@ -58,5 +114,55 @@ impl FleetMetrics {
             )?,
             tables: counter("vela_shard_table_writes_total", "Writes of the table of buckets.")?,
         })
+    }
+
+    /// How many Applications of each pool are this replica's.
+    pub(crate) fn set_applications(&self, counts: &BTreeMap<PoolName, usize>) {
+        // Pools go.
+        self.applications.reset();
+        for (pool, count) in counts {
+            // The default pool has no name; its shard id has one.
+            let pool = if pool.is_empty() { MASTER } else { pool };
+            let gauge = self.applications.with_label_values(&[pool]);
+            gauge.set(i64::try_from(*count).unwrap_or(i64::MAX));
+        }
+        *self.count.lock() = counts.values().sum();
+    }
+
+    /// How many Applications are this replica's.
+    pub(crate) fn applications(&self) -> usize {
+        *self.count.lock()
+    }
+
+    /// A bucket was handed over.
+    pub(crate) fn drained(&self, time: Duration) {
+        self.drains.observe(time.as_secs_f64());
+    }
+
+    /// The first reconcile of a bucket that came from another replica begins.
+    pub(crate) fn took(&self, reason: TakeReason, seconds: f64) {
+        self.takes.with_label_values(&[reason.name()]).observe(seconds);
+    }
+
+    /// How many buckets came for a reason, and how many seconds that took in all.
+    #[cfg(test)]
+    pub(crate) fn takes(&self, reason: TakeReason) -> (u64, f64) {
+        let takes = self.takes.with_label_values(&[reason.name()]);
+        (takes.get_sample_count(), takes.get_sample_sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn applications_are_counted_by_pool_as_long_as_there_is_one() {
+        let metrics = FleetMetrics::new(&Registry::new("test", "0").unwrap()).unwrap();
+        let of = |pool: &str| metrics.applications.with_label_values(&[pool]).get();
+        metrics.set_applications(&BTreeMap::from([("".into(), 3), ("gold".into(), 2)]));
+        assert_eq!((metrics.applications(), of(MASTER), of("gold")), (5, 3, 2));
+        metrics.set_applications(&BTreeMap::from([("".into(), 4)]));
+        assert_eq!((metrics.applications(), of(MASTER), of("gold")), (4, 4, 0));
     }
 }

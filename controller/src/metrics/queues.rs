@@ -55,6 +55,8 @@ pub struct Load {
     pub depth: usize,
     /// Keys that wait for a worker, by class.
     pub waiting: PerClass<usize>,
+    /// How long the workers need for them at their present pace.
+    pub backlog: Duration,
     /// For how long the attempts in flight have run, together.
     pub unfinished: Duration,
     /// For how long the oldest of them has run.
@@ -116,6 +118,7 @@ pub(super) struct Loads {
     queues: Vec<(&'static str, Arc<Queue>)>,
     depth: IntGaugeVec,
     waiting: IntGaugeVec,
+    backlog: GaugeVec,
     unfinished: GaugeVec,
     longest: GaugeVec,
 }
@@ -134,6 +137,13 @@ impl Loads {
                 prometheus::Opts::new("vela_queue_depth", "Keys of a class that wait."),
                 &CLASS_LABELS,
             )?,
+            backlog: GaugeVec::new(
+                prometheus::Opts::new(
+                    "vela_backlog_seconds",
+                    "How long the workers need at their present pace for the keys that wait.",
+                ),
+                &["controller"],
+            )?,
             unfinished: seconds(
                 "workqueue_unfinished_work_seconds",
                 "Sum of the ages of all keys that workers handle, in seconds.",
@@ -148,8 +158,14 @@ impl Loads {
 
 impl Collector for Loads {
     fn desc(&self) -> Vec<&Desc> {
-        [self.depth.desc(), self.waiting.desc(), self.unfinished.desc(), self.longest.desc()]
-            .concat()
+        [
+            self.depth.desc(),
+            self.waiting.desc(),
+            self.backlog.desc(),
+            self.unfinished.desc(),
+            self.longest.desc(),
+        ]
+        .concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
@@ -162,12 +178,14 @@ impl Collector for Loads {
                 let waiting = i64::try_from(*load.waiting.get(class)).unwrap_or(i64::MAX);
                 self.waiting.with_label_values(&[*name, class.name()]).set(waiting);
             }
+            self.backlog.with_label_values(&[*name]).set(load.backlog.as_secs_f64());
             self.unfinished.with_label_values(&labels).set(load.unfinished.as_secs_f64());
             self.longest.with_label_values(&labels).set(load.longest.as_secs_f64());
         }
         [
             self.depth.collect(),
             self.waiting.collect(),
+            self.backlog.collect(),
             self.unfinished.collect(),
             self.longest.collect(),
         ]

@@ -64,6 +64,18 @@ impl Next {
 /// Longest delay of a postponed key: the end of an overload is not announced.
 const MAX_POSTPONED: Duration = Duration::from_secs(15);
 
+/// Keys that are checked at a time.
+const OVERDUE_CHUNK: usize = 1_000;
+
+/// How late a queue is with its keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overdue {
+    /// For how long the key has been due that is due longest.
+    pub longest: Duration,
+    /// Keys that the queue does not have.
+    pub missing: Vec<Key>,
+}
+
 /// The queue.
 pub struct Queue {
     state: Mutex<State>,
@@ -153,9 +165,31 @@ impl Queue {
         Load {
             depth: state.turns.len().saturating_add(state.again.len()),
             waiting: PerClass::of(|class| state.turns.depth(class)),
+            backlog: state.turns.backlog(),
             unfinished: times().sum(),
             longest: times().max().unwrap_or_default(),
         }
+    }
+
+    /// Of keys that are to be worked on again and again, how long the one waits whose time came first, and which are neither worked
+    /// on, nor wait, nor are planned.
+    #[must_use]
+    pub fn overdue(&self, keys: &[Key], now: Instant) -> Overdue {
+        let mut found = Overdue::default();
+        // Tens of thousands, in turns: workers wait for the same lock.
+        for some in keys.chunks(OVERDUE_CHUNK) {
+            let state = self.state.lock();
+            for key in some.iter().filter(|key| !state.running.contains_key(*key)) {
+                let due = state.due.get(key).map(|due| due.at);
+                match state.turns.since(key).or(due) {
+                    Some(at) => {
+                        found.longest = found.longest.max(now.saturating_duration_since(at));
+                    }
+                    None => found.missing.push(key.clone()),
+                }
+            }
+        }
+        found
     }
 
     /// What is being worked on, and for how long.

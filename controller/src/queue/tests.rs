@@ -155,8 +155,9 @@ async fn what_happens_is_measured() {
     queue.add(key("a"), Class::Drift);
     tokio::time::advance(Duration::from_secs(3)).await;
     let (unfinished, longest) = (Duration::from_secs(7), Duration::from_secs(4));
-    let waiting = PerClass::default();
-    assert_eq!(queue.load(), Load { depth: 1, waiting, unfinished, longest });
+    // Of what runs nobody knows how long it takes.
+    let (waiting, backlog) = (PerClass::default(), Duration::ZERO);
+    assert_eq!(queue.load(), Load { depth: 1, waiting, backlog, unfinished, longest });
     queue.done(got, Next::Failed);
     queue.done(key("b"), Next::After(Duration::from_secs(9)));
     assert_eq!((meter.attempts.get_sample_count(), meter.attempts.get_sample_sum()), (2, 7.0));
@@ -327,4 +328,31 @@ async fn a_scan_that_turns_into_an_edit_is_taken_as_one() {
         })
     );
     assert_eq!(queue.next(WorkerKind::All).await, Some(key("c")));
+}
+
+/// What is to be worked on again and again is worked on, waits, or is planned; else somebody lost it.
+#[tokio::test(start_paused = true)]
+async fn what_is_late_or_lost_is_found() {
+    let queue = Queue::default();
+    let keys: Vec<Key> = ["runs", "waits", "planned", "lost"].map(key).into();
+    let late = |longest: u64, missing: &[&str]| Overdue {
+        longest: Duration::from_secs(longest),
+        missing: missing.iter().map(|name| key(name)).collect(),
+    };
+    let overdue = || queue.overdue(&keys, Instant::now());
+    assert_eq!(overdue(), late(0, &["runs", "waits", "planned", "lost"]));
+    queue.add(key("runs"), Class::Scan);
+    assert_eq!(queue.next(WorkerKind::All).await, Some(key("runs")));
+    queue.add_after(key("planned"), Duration::from_secs(300), Class::Scan);
+    tokio::time::advance(Duration::from_secs(200)).await;
+    queue.add(key("waits"), Class::Drift);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(overdue(), late(60, &["lost"]));
+    // No worker asks for it: its time passes all the same.
+    assert_eq!(queue.next(WorkerKind::All).await, Some(key("waits")));
+    tokio::time::advance(Duration::from_secs(100)).await;
+    assert_eq!(overdue(), late(60, &["lost"]), "60 s after its time");
+    queue.done(key("runs"), Next::Resync(Duration::from_secs(300)));
+    queue.done(key("waits"), Next::Done);
+    assert_eq!(overdue(), late(60, &["waits", "lost"]));
 }

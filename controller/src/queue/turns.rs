@@ -180,9 +180,25 @@ impl Turns {
         self.waiting.is_empty()
     }
 
+    /// Since when a key waits.
+    pub(super) fn since(&self, key: &Key) -> Option<Instant> {
+        self.waiting.get(key).map(|front| front.since)
+    }
+
     /// Keys that wait in a class.
     pub(super) fn depth(&self, class: Class) -> usize {
         self.classes.get(class).len
+    }
+
+    /// How long the workers need for what waits, if each key takes as long as those of its class took lately.
+    pub(super) fn backlog(&self) -> Duration {
+        let cost = |class: &Class| {
+            let flows = self.classes.get(*class);
+            flows.cost.saturating_mul(u64::try_from(flows.len).unwrap_or(u64::MAX))
+        };
+        let all = Class::ALL.iter().map(cost).fold(0, u64::saturating_add);
+        let workers = u64::try_from(self.shares.workers).unwrap_or(u64::MAX);
+        Duration::from_micros(all / workers.max(1))
     }
 
     /// What waits counts as if it began to wait now.
@@ -289,6 +305,8 @@ struct Flows {
     now: u64,
     /// Keys that wait.
     len: usize,
+    /// What its keys cost lately, in microseconds: the moving mean.
+    cost: u64,
     flows: HashMap<Arc<str>, Flow>,
     /// The namespaces with keys that wait, by where they are and by how long their first key waits.
     order: BTreeSet<(u64, u64, Arc<str>)>,
@@ -368,6 +386,11 @@ impl Flows {
 
     /// A key was worked on: what was paid in advance becomes what it cost.
     fn done(&mut self, namespace: &str, charge: u64, cost: u64, weight: u64) {
+        self.cost = if self.cost == 0 {
+            cost
+        } else {
+            self.cost.saturating_mul(7).saturating_add(cost) / 8
+        };
         self.change(namespace, |flow| {
             let cost_of_weight = cost / weight.max(1);
             flow.at = flow.at.saturating_add(cost_of_weight).saturating_sub(charge);
@@ -446,6 +469,35 @@ mod tests {
             *out.entry(key.namespace).or_default() += 1;
         }
         out
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_backlog_is_what_waits_at_the_pace_of_its_class() {
+        let (mut turns, now) = (turns(4, ""), Instant::now());
+        let push = |turns: &mut Turns, class, count| {
+            for name in 0..count {
+                turns.push(key("n", name), class, now);
+            }
+        };
+        push(&mut turns, Class::Scan, 100);
+        assert_eq!(turns.backlog(), Duration::ZERO, "nobody knows how long they take");
+        turn(&mut turns, |_| 40).unwrap();
+        // 99 of 40 ms, by four workers.
+        assert_eq!(turns.backlog(), Duration::from_millis(990));
+        // An edit takes as long as edits do.
+        turns.push(key("m", 0), Class::Edit, now);
+        turn(&mut turns, |_| 400).unwrap();
+        assert_eq!(turns.backlog(), Duration::from_millis(990));
+        turns.push(key("m", 0), Class::Edit, now);
+        assert_eq!(turns.backlog(), Duration::from_millis(1_090));
+        // It follows what they take now, in some turns.
+        for _ in 0..50 {
+            turn(&mut turns, |_| 8).unwrap();
+        }
+        let left = turns.backlog();
+        assert!((100..110).contains(&left.as_millis()), "{left:?}");
+        while turn(&mut turns, |_| 8).is_some() {}
+        assert_eq!(turns.backlog(), Duration::ZERO);
     }
 
     fn is_clean(turns: &Turns) -> bool {

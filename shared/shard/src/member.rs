@@ -48,7 +48,7 @@ struct Seen {
     /// `None`: its Lease is not there.
     stamp: Option<u64>,
     seized: bool,
-    /// When this was first seen.
+    /// When this was first seen. A seizure is no sign of life: it keeps when the last one was seen.
     since: Millis,
 }
 
@@ -233,7 +233,8 @@ impl Member {
             let is_known = seen
                 .is_some_and(|seen| seen.stamp == Some(lease.stamp) && seen.seized == lease.seized);
             if !is_known {
-                let seen = Seen { stamp: Some(lease.stamp), seized: lease.seized, since: now };
+                let since = seen.filter(|_| lease.seized).map_or(now, |seen| seen.since);
+                let seen = Seen { stamp: Some(lease.stamp), seized: lease.seized, since };
                 self.others.insert(Arc::clone(&lease.id), seen);
             }
         }
@@ -325,6 +326,12 @@ impl Member {
     #[must_use]
     pub fn stamp(&self, id: &str) -> Option<u64> {
         self.others.get(id).and_then(|seen| seen.stamp)
+    }
+
+    /// When another member's last renewal was seen.
+    #[must_use]
+    pub fn last_renewal(&self, id: &str) -> Option<Millis> {
+        self.others.get(id).map(|seen| seen.since)
     }
 
     /// A member was seized, by this one.

@@ -1,14 +1,17 @@
 //! Starts and stops work on slots as they are taken over, handed over, or lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::info;
 use vela_api::Application;
-use vela_cluster::Stored as _;
-use vela_shard::{Slot, Table, bucket_of, has_lease};
+use vela_cluster::{Key, Stored as _};
+use vela_shard::{PoolName, Slot, Table, bucket_of, has_lease};
 
 use super::Runner;
+use crate::application;
 use crate::fleet::state::{Changes, Standing};
 use crate::fleet::working::Working;
 use crate::fleet::{clock, pool_annotation, shard_label, takeover};
@@ -71,6 +74,7 @@ impl Runner {
     fn measure(&self, changes: &Changes, standing: &Standing, working: &Working) {
         let metrics = &self.fleet.metrics;
         metrics.draining.set(number(changes.draining));
+        changes.drained.iter().for_each(|time| metrics.drained(Duration::from_millis(*time)));
         metrics.wanted.set(number(standing.wanted));
         metrics.epoch.set(i64::try_from(standing.epoch).unwrap_or(i64::MAX));
         metrics.session.set(i64::try_from(standing.left).unwrap_or(i64::MAX));
@@ -86,9 +90,14 @@ impl Runner {
         let is_in = |app: &Application, slots: &BTreeSet<Slot>| {
             slots.contains(&slot(app, table.as_deref()))
         };
+        let mut with_apps = BTreeSet::new();
         for app in takeover::chosen(&self.context, |app| is_in(app, &changes.taken)) {
             self.context.forget(&app.key());
+            if self.fleet.owns(&app) {
+                with_apps.insert(slot(&app, table.as_deref()));
+            }
         }
+        self.fleet.state.lock().forget_arrivals(&changes.taken, &with_apps);
         self.queue(|app| is_in(app, &changes.taken));
         for app in takeover::chosen(&self.context, |app| is_in(app, &changes.gone)) {
             self.context.forget(&app.key());
@@ -138,8 +147,22 @@ impl Runner {
     /// Counts the own Applications, and with the leader's duties those that nobody works on.
     pub(super) fn count(&self) -> usize {
         let apps = self.context.apps.all();
-        let ours = apps.iter().filter(|app| self.fleet.owns(app)).count();
-        self.fleet.metrics.applications.set(number(ours));
+        let table = self.fleet.state.lock().member.table().map(Arc::clone);
+        let pools = table.iter().flat_map(|table| table.pools.keys());
+        let mut counts: BTreeMap<PoolName, usize> =
+            pools.map(|pool| (Arc::clone(pool), 0)).collect();
+        let mut recurring = Vec::new();
+        for app in apps.iter().filter(|app| self.fleet.owns(app)) {
+            if let Slot::Bucket(pool, _) = slot(app, table.as_deref()) {
+                *counts.entry(pool).or_default() += 1;
+            }
+            if application::recurs(&self.context, app) {
+                recurring.push(app.key());
+            }
+        }
+        let ours = counts.values().sum();
+        self.fleet.metrics.set_applications(&counts);
+        self.measure_gap(&recurring);
         let unowned = if self.fleet.is_leading() {
             let now = clock::now();
             let state = self.fleet.state.lock();
@@ -157,6 +180,24 @@ impl Runner {
         self.fleet.metrics.unowned.set(number(unowned));
         self.forget_shards(&apps);
         ours
+    }
+
+    /// How long the Application waits that waits longest for a reconcile which is due. Each is to be in the queue again after each
+    /// reconcile; one that is not counts from when that was noticed.
+    fn measure_gap(&self, recurring: &[Key]) {
+        let now = Instant::now();
+        let due = self.context.queue.overdue(recurring, now);
+        let mut missed = self.missed.lock();
+        *missed = due
+            .missing
+            .into_iter()
+            .map(|key| {
+                let since = missed.get(&key).copied().unwrap_or(now);
+                (key, since)
+            })
+            .collect();
+        let longest = missed.values().map(|since| now.saturating_duration_since(*since)).max();
+        self.fleet.metrics.gap.set(due.longest.max(longest.unwrap_or_default()).as_secs_f64());
     }
 
     /// The fleet elects on the Leases of shards that labels and pools name, and of no others: those expire.

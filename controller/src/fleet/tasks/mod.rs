@@ -9,7 +9,7 @@ mod root;
 mod session;
 mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use kube::api::{Api, PostParams};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
-use vela_cluster::Error;
+use vela_cluster::{Error, Key};
 
 use crate::application::context::AppContext;
 use crate::fleet::lease::{self, Names};
@@ -65,6 +65,8 @@ struct Runner {
     seen: Mutex<Seen>,
     /// The dead members whose records were taken over.
     heirs: Mutex<BTreeSet<String>>,
+    /// Own Applications that are not in the queue although they are to be reconciled again and again, and since when.
+    missed: Mutex<HashMap<Key, Instant>>,
     stop: CancellationToken,
 }
 
@@ -125,6 +127,7 @@ pub(crate) async fn start(
         own: tokio::sync::Mutex::new(own),
         seen: Mutex::default(),
         heirs: Mutex::default(),
+        missed: Mutex::default(),
         stop: stop.clone(),
     });
     let mut tasks = JoinSet::new();

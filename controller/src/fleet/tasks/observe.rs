@@ -121,7 +121,7 @@ impl Runner {
             Ok(table) => {
                 let (mut seen, mut state) = (self.seen.lock(), self.fleet.state.lock());
                 let revision = table.revision;
-                state.member.read(Arc::new(table), listed);
+                state.read(Arc::new(table), listed, clock::now());
                 // The version that goes with what the member knows.
                 if state.member.table().is_some_and(|known| known.revision == revision) {
                     seen.table = Some(found);

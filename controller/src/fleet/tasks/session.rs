@@ -73,7 +73,7 @@ impl Runner {
         let metrics = &self.fleet.metrics;
         vec![
             (annotation::FLEET_BUCKETS, metrics.working.get().to_string()),
-            (annotation::FLEET_APPLICATIONS, metrics.applications.get().to_string()),
+            (annotation::FLEET_APPLICATIONS, metrics.applications().to_string()),
             (annotation::FLEET_POOL, self.fleet.pools.own.clone()),
             (annotation::FLEET_VERSION, env!("CARGO_PKG_VERSION").to_owned()),
         ]

@@ -68,7 +68,7 @@ impl Runner {
                 let revision = next.revision;
                 // A watch may have brought a later table before the answer came; then that one
                 // stays.
-                state.member.wrote(Arc::new(next), started);
+                state.wrote(Arc::new(next), started, clock::now());
                 if state.member.table().is_some_and(|known| known.revision == revision) {
                     seen.table = Some(written);
                 }
