@@ -14,6 +14,7 @@ mod application;
 mod calls;
 mod certificates;
 mod charts;
+mod charts_sharing;
 mod contract;
 mod control_plane;
 mod crash;

@@ -167,6 +167,12 @@ app.kubernetes.io/component: webhook
 {{- mergeOverwrite $defaults (deepCopy (.Values.controller | default dict)) | toYaml -}}
 {{- end -}}
 
+{{/* How the number of replicas that share follows the load. The block `sharding` of older charts does not have it. */}}
+{{- define "kubevela.sharding.autoscaling" -}}
+{{- $defaults := dict "enabled" false "minReplicas" 2 "maxReplicas" 10 "targetBacklogSeconds" 5 "targetCPUUtilizationPercentage" 70 -}}
+{{- mergeOverwrite $defaults (deepCopy (.Values.sharding.autoscaling | default dict)) | toYaml -}}
+{{- end -}}
+
 {{/* The aggregated API of clusters. Names are those of the chart this one replaces. */}}
 {{- define "kubevela.gateway.values" -}}
 {{- $defaults := dict
