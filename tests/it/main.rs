@@ -50,6 +50,7 @@ mod rbac;
 mod reviews;
 mod scoped;
 mod set_aside;
+mod shard_rights;
 mod shards;
 mod stamps;
 mod steps;

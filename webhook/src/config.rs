@@ -85,6 +85,10 @@ pub struct Flags {
     /// Shards to assign to, comma-separated; empty means the discovered shards.
     #[arg(long, value_delimiter = ',')]
     schedulable_shards: Vec<String>,
+    /// Only who may `use` a shard (resource `shards` of core.oam.dev, cluster-wide) can put an Application on it; an edit of the
+    /// label by others leaves it as it was.
+    #[arg(long)]
+    restrict_shards: bool,
     /// Scope of the objects that ref-objects may name: namespace, cluster or global.
     #[arg(long, default_value = "global")]
     ref_objects_available_scope: String,
@@ -141,6 +145,8 @@ pub struct Settings {
     pub sharding: bool,
     /// Shards to choose from.
     pub shards: Vec<String>,
+    /// Authors need a right to choose a shard.
+    pub restrict_shards: bool,
     /// How far ref-objects may reach.
     pub ref_scope: Scope,
     /// There may be other clusters; which, only the controller knows.
@@ -166,6 +172,7 @@ impl Default for Settings {
             keys: KeyHolder::default(),
             sharding: false,
             shards: Vec::new(),
+            restrict_shards: false,
             ref_scope: Scope::Global,
             several_clusters: false,
             cluster_namespace: "vela-system".to_owned(),
@@ -284,6 +291,7 @@ impl TryFrom<Flags> for Config {
                 keys: KeyHolder::default(),
                 sharding: flags.enable_sharding,
                 shards: flags.schedulable_shards.into_iter().filter(|s| !s.is_empty()).collect(),
+                restrict_shards: flags.restrict_shards,
                 ref_scope,
                 several_clusters: flags.enable_cluster_gateway,
                 cluster_namespace: flags.cluster_secret_namespace,

@@ -20,7 +20,10 @@ use crate::field::{Field, Problem, Reason, Rule};
 use crate::messages;
 use crate::review::Request;
 use crate::stamp;
-use crate::world::World;
+use crate::world::{Access, World};
+
+/// The shard of Applications that no label gives to another one.
+const DEFAULT_SHARD: &str = "master";
 
 /// The mutating rules.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +65,7 @@ impl Admit for Mutate {
             return Decision::of(vec![problem], warnings, &request.uid);
         }
         pool(&edit, &mut change);
+        choice(&edit, &mut change, &mut warnings);
         shard(old.as_ref(), request, world, &mut change, &mut warnings);
         Decision::patched(change.operations()).warn(warnings)
     }
@@ -153,6 +157,10 @@ struct Edit<'a> {
 impl Edit<'_> {
     fn old_annotation(&self, key: &str) -> Option<&Value> {
         self.old?.pointer("/metadata/annotations")?.get(key)
+    }
+
+    fn old_label(&self, key: &str) -> Option<&Value> {
+        self.old?.pointer("/metadata/labels")?.get(key)
     }
 
     fn old_text(&self, key: &str) -> &str {
@@ -252,6 +260,43 @@ fn pool(edit: &Edit<'_>, change: &mut Change<'_>) {
     match edit.old_annotation(annotation::SHARD) {
         Some(value) => drop(change.annotations.insert(annotation::SHARD.to_owned(), value.clone())),
         None => drop(change.annotations.remove(annotation::SHARD)),
+    }
+}
+
+/// The shard that a label names. Without one it is the default one.
+fn shard_of(label: Option<&Value>) -> &str {
+    label.and_then(Value::as_str).filter(|shard| !shard.is_empty()).unwrap_or(DEFAULT_SHARD)
+}
+
+/// Where shards are restricted, whoever may not use one leaves the label as it was. The right is one of the whole cluster: every
+/// right in a namespace is not enough.
+fn choice(edit: &Edit<'_>, change: &mut Change<'_>, warnings: &mut Vec<String>) {
+    let (settings, user) = (edit.world.settings, &edit.request.user_info);
+    if !settings.restrict_shards || settings.exempt_users.contains(&user.username) {
+        return;
+    }
+    let key = label::SCHEDULED_SHARD_ID;
+    let old = edit.old_label(key);
+    let chosen = shard_of(change.labels.get(key)).to_owned();
+    if chosen == shard_of(old) {
+        return;
+    }
+    let access = Access {
+        verb: "use",
+        group: vela_api::GROUP.to_owned(),
+        version: "v1beta1".to_owned(),
+        resource: "shards".to_owned(),
+        namespace: String::new(),
+        name: chosen.clone(),
+    };
+    match edit.world.may(&user.username, &user.groups, access) {
+        Ok(true) => return,
+        Ok(false) => warnings.push(messages::shard_kept(&user.username, &chosen)),
+        Err(error) => warnings.push(messages::shard_kept_unasked(error)),
+    }
+    match old {
+        Some(value) => drop(change.labels.insert(key.to_owned(), value.clone())),
+        None => drop(change.labels.remove(key)),
     }
 }
 
@@ -423,4 +468,116 @@ fn name(step: &Value, path: &[&str], name: String) -> Option<PatchOperation> {
         None => PatchOperation::Add(AddOperation { path, value }),
         Some(_) => PatchOperation::Replace(ReplaceOperation { path, value }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::Settings;
+    use crate::engine::{Engine, endpoints};
+    use crate::snapshot::Snapshot;
+    use crate::world::{Fact, Need};
+
+    const MUTATE: &str = "/mutating-core-oam-dev-v1beta1-applications";
+
+    fn app(shard: Option<&str>) -> Value {
+        let labels = shard.map(|shard| json!({label::SCHEDULED_SHARD_ID: shard}));
+        json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "a", "namespace": "n", "labels": labels},
+            "spec": {"components": []}})
+    }
+
+    /// What becomes of the label when a user writes it, what he is warned of, and which rights were asked for.
+    fn written(
+        settings: &Settings,
+        user: &str,
+        (old, new): (Option<Option<&str>>, Option<&str>),
+    ) -> (Option<String>, Vec<String>, Vec<String>) {
+        let mut stored = app(new);
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "u", "namespace": "n", "name": "a",
+                "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
+                "userInfo": {"username": user, "groups": ["g"]},
+                "object": stored, "oldObject": old.map(app),
+            },
+        });
+        let mut asked = Vec::new();
+        let know = |need: &Need| match need {
+            Need::Permission { user, groups, access } if access.resource == "shards" => {
+                assert_eq!(
+                    (access.verb, &*access.group, &*access.namespace),
+                    ("use", "core.oam.dev", "")
+                );
+                assert_eq!(groups, &["g"]);
+                asked.push(access.name.clone());
+                match &**user {
+                    "away" => Fact::Failed("no answer".to_owned()),
+                    user => Fact::Allowed(format!("uses-{}", access.name) == user),
+                }
+            }
+            Need::Permission { .. } => Fact::Allowed(false),
+            _ => Fact::Object(None),
+        };
+        let endpoint = endpoints().find(|endpoint| endpoint.path == MUTATE).unwrap();
+        let engine = Engine::new(settings.clone(), true);
+        let body = review.to_string();
+        let snapshot = Snapshot::default();
+        let json = Some("application/json");
+        let (_, decision) = engine.review(endpoint, json, body.as_bytes(), &snapshot, know);
+        assert!(decision.allowed, "{}", decision.message);
+        if let Some(patch) = &decision.patch {
+            json_patch::patch(&mut stored, patch).unwrap();
+        }
+        let label =
+            stored.pointer("/metadata/labels").and_then(|it| it.get(label::SCHEDULED_SHARD_ID));
+        // One that authentication is off comes with every new Application.
+        let is_about_it = |warning: &String| warning.contains(label::SCHEDULED_SHARD_ID);
+        let warnings = decision.warnings.into_iter().filter(is_about_it).collect();
+        (label.and_then(Value::as_str).map(str::to_owned), warnings, asked)
+    }
+
+    #[test]
+    fn a_shard_is_chosen_by_who_may_use_it_where_that_is_restricted() {
+        let free = Settings::default();
+        let (label, warnings, asked) = written(&free, "anybody", (Some(None), Some("gold")));
+        assert_eq!((label.as_deref(), warnings.len(), asked.len()), (Some("gold"), 0, 0));
+        let exempt_users = vec!["controller".to_owned()];
+        let strict = Settings { restrict_shards: true, exempt_users, ..Settings::default() };
+        // The user, the label before and as written, the label that is stored, the right that was asked for.
+        type Case = (
+            &'static str,
+            Option<Option<&'static str>>,
+            Option<&'static str>,
+            Option<&'static str>,
+            &'static str,
+        );
+        let cases: [Case; 12] = [
+            ("dev", None, None, None, ""),
+            ("dev", None, Some("gold"), None, "gold"),
+            ("uses-gold", None, Some("gold"), Some("gold"), "gold"),
+            ("dev", Some(None), Some("gold"), None, "gold"),
+            ("uses-gold", Some(None), Some("gold"), Some("gold"), "gold"),
+            ("dev", Some(Some("gold")), Some("gold"), Some("gold"), ""),
+            ("dev", Some(Some("gold")), Some("silver"), Some("gold"), "silver"),
+            ("uses-gold", Some(Some("gold")), None, Some("gold"), "master"),
+            ("uses-master", Some(Some("gold")), None, None, "master"),
+            ("uses-master", Some(Some("gold")), Some("master"), Some("master"), "master"),
+            ("dev", Some(None), Some("master"), Some("master"), ""),
+            ("controller", Some(None), Some("gold"), Some("gold"), ""),
+        ];
+        for (user, old, new, wanted, right) in cases {
+            let (label, warnings, mut asked) = written(&strict, user, (old, new));
+            asked.dedup();
+            assert_eq!(label.as_deref(), wanted, "{user}: {old:?} {new:?}");
+            assert_eq!(asked.concat(), right, "{user}: {old:?} {new:?}");
+            assert_eq!(warnings.len(), usize::from(wanted != new), "{user}: {warnings:?}");
+        }
+        let (label, warnings, _) = written(&strict, "away", (Some(None), Some("gold")));
+        assert_eq!(label, None, "without an answer nobody has the right");
+        assert!(warnings[0].contains("no answer"), "{warnings:?}");
+    }
 }

@@ -23,6 +23,16 @@ pub(crate) const NO_STAMP_KEY: &str =
     "the key that seals stamps does not exist yet; the controller creates it when it starts";
 pub(crate) const NO_EVIDENCE: &str = "you are a cluster administrator, but neither your user alone nor one of your first 32 groups alone has these rights: this Application is deployed without the rights of administrators";
 pub(crate) const NOT_CONFIRMED: &str = "metadata.annotations[app.oam.dev/stamp]: only a cluster administrator can confirm the author of an Application; the value renew makes you its author";
+pub(crate) fn shard_kept(user: &str, shard: &str) -> String {
+    format!(
+        "metadata.labels[controller.core.oam.dev/scheduled-shard-id]: the label stays as it was, since {user:?} may not \"use\" the resource \"shards\" {shard:?} in API group \"core.oam.dev\""
+    )
+}
+pub(crate) fn shard_kept_unasked(error: &str) -> String {
+    format!(
+        "metadata.labels[controller.core.oam.dev/scheduled-shard-id]: the label stays as it was, since the right to change it could not be checked: {error}"
+    )
+}
 pub(crate) const NO_SHARD: &str = "no shard accepts Applications now; this one is not reconciled until the label controller.core.oam.dev/scheduled-shard-id names one";
 
 pub(crate) fn unknown_type(

@@ -16,7 +16,7 @@
 {{/* Whether any edit of an Application may need a patch: a shard. Arguments by hand may say more than the values do. */}}
 {{- define "kubevela.admission.patchesAny" -}}
 {{- $byHand := join " " (include "kubevela.webhook.values" . | fromYaml).extraArgs -}}
-{{- or .Values.sharding.enabled (regexMatch "feature-gates|sharding|authentication" $byHand) -}}
+{{- or .Values.sharding.enabled .Values.sharding.restrict (regexMatch "feature-gates|shard|authentication" $byHand) -}}
 {{- end -}}
 
 {{/* An annotation of an object or "", as an expression. dict: object, key */}}
