@@ -154,9 +154,10 @@ impl State {
         take_in: impl FnOnce(&mut Member, Arc<Table>),
     ) {
         let arrivals = arrivals(&self.member, &table, now);
-        take_in(&mut self.member, Arc::clone(&table));
+        let before = self.member.table().map(Arc::clone);
+        take_in(&mut self.member, table);
         // One that is behind what is known is not taken in.
-        if self.member.table().is_some_and(|known| Arc::ptr_eq(known, &table)) {
+        if !before.iter().zip(self.member.table()).any(|(before, now)| Arc::ptr_eq(before, now)) {
             self.arrivals.extend(arrivals);
         }
     }
