@@ -297,7 +297,7 @@ impl Context {
     pub fn keep(&self, app: Application) {
         let key = app.key();
         // One that is known already has nothing new to say.
-        if self.apps.put(app).is_ok() {
+        if self.apps.put(compact(&app)).is_ok() {
             self.users.note(&key, &self.apps);
         }
     }
@@ -307,4 +307,10 @@ impl Context {
         self.apps.remove(key, version);
         self.users.note(key, &self.apps);
     }
+}
+
+/// An Application as it stays in memory. A copy has no spare capacity; one that was read has it in each list.
+#[must_use]
+pub(crate) fn compact(app: &Application) -> Application {
+    app.clone()
 }

@@ -15,7 +15,7 @@ use vela_cluster::watch::{Change, feed};
 use vela_cluster::{Key, Packed, Store, Stored};
 
 use crate::application::policies;
-use crate::context::Context;
+use crate::context::{Context, compact};
 use crate::definition::wake;
 use crate::queue::Class;
 use crate::revisions::Revision;
@@ -79,7 +79,7 @@ pub(crate) fn start(
             .labels(&format!("{}={shard}", names::label::SCHEDULED_SHARD_ID)),
         None => watcher::Config::default(),
     };
-    watch_kind!(tasks, end, client, context.apps, Application, own, |app| app, {
+    watch_kind!(tasks, end, client, context.apps, Application, own, |app| compact(&app), {
         let queue = Arc::clone(&queue);
         let context = Arc::downgrade(context);
         move |change: Change<Application>| {

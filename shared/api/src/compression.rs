@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io::{Read, Write};
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vela_api_derive::Crd;
 use zstd::bulk::{Compressor, Decompressor};
+use zstd::dict::{DecoderDictionary, EncoderDictionary};
 use zstd::zstd_safe;
 
 use crate::omit::zero;
@@ -128,12 +130,35 @@ pub fn expand(algorithm: Algorithm, text: &str) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Makes bytes small that stay in memory.
+/// What texts have in common that stay in memory: an object of each kind of which there are many. A text is small for a
+/// compressor that begins with an empty table; with this one it takes half as much.
+const COMMON: &[u8] = include_bytes!("compression/common.jsonl");
+
+/// For speed: what is packed is read often.
+const LEVEL_IN_MEMORY: i32 = 1;
+
+static COMMON_ENCODED: LazyLock<EncoderDictionary<'static>> =
+    LazyLock::new(|| EncoderDictionary::copy(COMMON, LEVEL_IN_MEMORY));
+static COMMON_DECODED: LazyLock<DecoderDictionary<'static>> =
+    LazyLock::new(|| DecoderDictionary::copy(COMMON));
+
+thread_local! {
+    static PACKER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Makes bytes small that stay in the memory of this process: no other program can read them.
 ///
 /// # Errors
 /// The compressor fails.
 pub fn pack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    zstd_compress(bytes, 1)
+    PACKER.with_borrow_mut(|kept| {
+        let packer = match kept {
+            Some(packer) => packer,
+            None => kept.insert(Compressor::with_prepared_dictionary(&COMMON_ENCODED)?),
+        };
+        Ok(packer.compress(bytes)?)
+    })
 }
 
 /// What [`pack`] made small.
@@ -141,7 +166,16 @@ pub fn pack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// The bytes are damaged.
 pub fn unpack(packed: &[u8]) -> Result<Vec<u8>, Error> {
-    zstd_expand(packed)
+    let length = zstd_safe::get_frame_content_size(packed).ok().flatten().unwrap_or_default();
+    let length = usize::try_from(length).ok().filter(|length| *length as u64 <= MAX_EXPANDED);
+    let length = length.ok_or(Error::TooLarge)?;
+    UNPACKER.with_borrow_mut(|kept| {
+        let unpacker = match kept {
+            Some(unpacker) => unpacker,
+            None => kept.insert(Decompressor::with_prepared_dictionary(&COMMON_DECODED)?),
+        };
+        Ok(unpacker.decompress(packed, length)?)
+    })
 }
 
 thread_local! {
@@ -370,6 +404,25 @@ mod tests {
         let mut read = stored;
         read.expand().expect("readable");
         assert_eq!(read, revision);
+    }
+
+    #[test]
+    fn what_is_packed_comes_back_and_takes_little() {
+        for text in ["", "a", &"b".repeat(3 << 20)] {
+            let packed = pack(text.as_bytes()).expect("packed");
+            assert_eq!(unpack(&packed).expect("readable"), text.as_bytes());
+        }
+        for line in COMMON.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let object: Value = serde_json::from_slice(line).expect("an object");
+            let named = object.to_string().replace("\"web\"", "\"payments\"");
+            let packed = pack(named.as_bytes()).expect("packed");
+            assert_eq!(unpack(&packed).expect("readable"), named.as_bytes());
+            let alone = zstd_compress(named.as_bytes(), LEVEL_IN_MEMORY).expect("compressed");
+            assert!(packed.len() * 2 < alone.len(), "{} {}", packed.len(), alone.len());
+        }
+        assert!(unpack(b"damaged").is_err());
+        let packed = pack(b"some text that is long enough to be one").expect("packed");
+        assert!(unpack(packed.get(..packed.len() - 1).expect("a part")).is_err());
     }
 
     #[test]

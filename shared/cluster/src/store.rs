@@ -48,7 +48,8 @@ pub trait Stored: Send + Sync + 'static {
 
 struct Inner<T> {
     objects: HashMap<Key, Arc<T>>,
-    index: HashMap<Key, BTreeSet<Key>>,
+    /// By index value and key. One set for all: most values have one or two keys, and a set of its own takes the memory of eleven.
+    index: BTreeSet<(Key, Key)>,
     /// A list in progress: replaces `objects` when complete.
     listing: Option<HashMap<Key, Arc<T>>>,
 }
@@ -70,7 +71,7 @@ impl<T: Stored> Default for Store<T> {
         Self {
             inner: RwLock::new(Inner {
                 objects: HashMap::new(),
-                index: HashMap::new(),
+                index: BTreeSet::new(),
                 listing: None,
             }),
             synced: watch::Sender::new(false),
@@ -97,8 +98,9 @@ impl<T: Stored> Store<T> {
     #[must_use]
     pub fn indexed(&self, index: &Key) -> Vec<Arc<T>> {
         let inner = self.inner.read();
-        let Some(keys) = inner.index.get(index) else { return Vec::new() };
-        keys.iter().filter_map(|key| inner.objects.get(key).cloned()).collect()
+        let first = (index.clone(), Key::new("", ""));
+        let entries = inner.index.range(first..).take_while(|(by, _)| by == index);
+        entries.filter_map(|(_, key)| inner.objects.get(key).cloned()).collect()
     }
 
     /// All objects, by key.
@@ -161,9 +163,9 @@ impl<T: Stored> Store<T> {
         let before = old.as_ref().and_then(|old| old.index());
         let after = object.index();
         if before != after {
-            unindex(&mut inner.index, before.as_ref(), &key);
+            unindex(&mut inner.index, before, &key);
             if let Some(index) = after {
-                inner.index.entry(index).or_default().insert(key);
+                inner.index.insert((index, key));
             }
         }
         Ok(old)
@@ -179,7 +181,7 @@ impl<T: Stored> Store<T> {
             listing.remove(key);
         }
         let old = inner.objects.remove(key)?;
-        unindex(&mut inner.index, old.index().as_ref(), key);
+        unindex(&mut inner.index, old.index(), key);
         Some(old)
     }
 
@@ -218,14 +220,9 @@ impl<T: Stored> Store<T> {
             }
             objects.insert(key, keep.unwrap_or(object));
         }
-        let mut index: HashMap<Key, BTreeSet<Key>> = HashMap::new();
-        for (key, object) in &objects {
-            if let Some(by) = object.index() {
-                index.entry(by).or_default().insert(key.clone());
-            }
-        }
+        let index = |(key, object): (&Key, &Arc<T>)| Some((object.index()?, key.clone()));
+        inner.index = objects.iter().filter_map(index).collect();
         inner.objects = objects;
-        inner.index = index;
         drop(inner);
         self.synced.send_replace(true);
         changed.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -237,13 +234,9 @@ impl<T: Stored> Store<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stale;
 
-fn unindex(index: &mut HashMap<Key, BTreeSet<Key>>, by: Option<&Key>, key: &Key) {
-    let Some(by) = by else { return };
-    if let Some(keys) = index.get_mut(by) {
-        keys.remove(key);
-        if keys.is_empty() {
-            index.remove(by);
-        }
+fn unindex(index: &mut BTreeSet<(Key, Key)>, by: Option<Key>, key: &Key) {
+    if let Some(by) = by {
+        index.remove(&(by, key.clone()));
     }
 }
 

@@ -6,7 +6,9 @@ mod clusters;
 mod controller;
 mod cue;
 mod helm;
+mod memory;
 mod render;
+mod settled;
 mod smoke;
 mod workflow;
 
@@ -33,6 +35,8 @@ enum What {
     Cue(cue::Args),
     /// Compare our Helm engine with Helm's: time and memory of renders
     Helm(helm::Args),
+    /// What the controller keeps of many settled Applications: memory, start, passes without a change
+    Memory(memory::Args),
     /// Measure a component with three traits: time and allocated bytes, warm and cold, and compiled definitions
     Render,
     /// Create Applications of one webservice each, wait until all run, delete them
@@ -48,6 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Controller(args) => controller::run(args),
         What::Cue(args) => cue::run(args),
         What::Helm(args) => helm::run(args),
+        What::Memory(args) => memory::run(args),
         What::Render => render::run(),
         What::Smoke(args) => smoke::run(args),
         What::Workflow(args) => workflow::run(args),
