@@ -294,10 +294,10 @@ impl Context {
     }
 
     /// An Application as the API server has it now goes into the cache.
-    pub fn keep(&self, app: Application) {
+    pub fn keep(&self, app: &Application) {
         let key = app.key();
         // One that is known already has nothing new to say.
-        if self.apps.put(compact(&app)).is_ok() {
+        if self.apps.put(compact(app)).is_ok() {
             self.users.note(&key, &self.apps);
         }
     }

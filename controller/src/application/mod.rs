@@ -99,7 +99,7 @@ async fn reconcile_within(
         if let Some(planner) = &ctx.planner
             && let Some(stored) = Box::pin(planned::plan(planner, &ctx.io, &app)).await?
         {
-            ctx.keep(stored);
+            ctx.keep(&stored);
         }
         return Ok(Next::Done);
     }

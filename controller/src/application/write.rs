@@ -40,7 +40,7 @@ pub(super) async fn patch_part(
     let answer = ctx.io.patch(&target, part, (PatchKind::Merge, body), false, &own).await?;
     // The answer is newer than what the watch has delivered.
     let stored: Application = answer.read()?;
-    ctx.keep(stored.clone());
+    ctx.keep(&stored);
     if has_edit(app, &stored, body) {
         ctx.queue.add(stored.key(), Class::Edit);
     }

@@ -125,7 +125,7 @@ async fn read(context: &AppContext, key: &Key) -> Result<(), ApiError> {
     )
     .map_err(ApiError::from)?;
     match app {
-        Some(app) => context.keep(app),
+        Some(app) => context.keep(&app),
         // Deleted while its bucket had another owner; the watch has yet to say so.
         None => context.drop(key, ""),
     }

@@ -166,7 +166,7 @@ impl Stage {
             object = records.put(&place, present.app.as_ref(), object, (true, false));
         }
         let app: Application = serde_json::from_value(object)?;
-        self.context.keep(app);
+        self.context.keep(&app);
         for revision in &present.revisions {
             let revision = Revision::of(revision.clone(), &self.context.revision_contents);
             let _ = self.context.revisions.put(revision);

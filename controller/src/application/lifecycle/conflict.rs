@@ -40,7 +40,7 @@ pub(in crate::application) async fn reread(ctx: &AppContext, key: Key) -> Result
         Ok(found) => {
             // What is stored may not be readable as an Application: the cache stays as it is then.
             if let Ok(found) = serde_json::from_value::<Application>(found) {
-                ctx.keep(found);
+                ctx.keep(&found);
             }
             Ok(true)
         }
