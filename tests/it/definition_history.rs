@@ -28,7 +28,7 @@ const TRAITS: [(&str, &str, &str); 19] = [
         r#"{"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]}"#,
     ),
     ("webservice", "command", r#"{"command": ["sleep"], "addArgs": ["1"]}"#),
-    ("worker", "command", r#"{"containers": [{"containerName": "command-1", "args": ["2"]}]}"#),
+    ("worker", "command", r#"{"containers": [{"containerName": "command-3", "args": ["2"]}]}"#),
     ("webservice", "container-image", r#"{"image": "nginx:2", "imagePullPolicy": "Always"}"#),
     ("webservice", "container-ports", r#"{"ports": [{"containerPort": 81, "protocol": "TCP"}]}"#),
     ("webservice", "env", r#"{"env": {"A": "1"}}"#),
@@ -188,12 +188,12 @@ async fn plans_of_the_history_of_definitions_come_to_pass() {
             .all(|wanted| releases.first().unwrap().keys().any(|(_, name)| name == wanted))
     });
     for app in &apps {
+        let name = app["metadata"]["name"].to_string();
         let app = serde_json::from_value(app.clone()).unwrap();
-        let mut refused = None;
         // Admission may not know a definition yet.
-        until(&format!("{app:?} is admitted: {refused:?}"), Duration::from_secs(30), async || {
-            refused = space.applications().create(&PostParams::default(), &app).await.err();
-            refused.is_none()
+        until(&format!("{name} is admitted"), Duration::from_secs(30), async || {
+            let created = space.applications().create(&PostParams::default(), &app).await;
+            created.map_err(|error| eprintln!("{error}")).is_ok()
         })
         .await;
     }
