@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
-use kube::api::{
-    Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
-};
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, Options, apply_all};
-use vela_tests::fixtures::{binaries, until};
+use vela_tests::fixtures::{binaries, resource, until};
 use vela_tests::release::admits;
 use vela_tests::tenant::{Tenant, bound, user};
 
@@ -71,8 +69,7 @@ async fn only_who_may_use_a_shard_chooses_it() {
     assert_eq!(shard(&created.unwrap()), Some("gold"));
 
     // Somebody who may do everything puts his there; he gets it neither away nor elsewhere.
-    let kind =
-        ApiResource::from_gvk(&GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application"));
+    let kind = resource("core.oam.dev/v1beta1", "Application");
     let admins = Api::<DynamicObject>::namespaced_with(admin.clone(), bob.name(), &kind);
     label(&admins, "app", Some("gold")).await;
     let plain = PatchParams::default();

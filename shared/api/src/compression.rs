@@ -167,8 +167,7 @@ pub fn pack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
 /// The bytes are damaged.
 pub fn unpack(packed: &[u8]) -> Result<Vec<u8>, Error> {
     let length = zstd_safe::get_frame_content_size(packed).ok().flatten().unwrap_or_default();
-    let length = usize::try_from(length).ok().filter(|length| *length as u64 <= MAX_EXPANDED);
-    let length = length.ok_or(Error::TooLarge)?;
+    let length = bounded(length)?;
     UNPACKER.with_borrow_mut(|kept| {
         let unpacker = match kept {
             Some(unpacker) => unpacker,
@@ -196,13 +195,18 @@ fn zstd_compress(bytes: &[u8], level: i32) -> Result<Vec<u8>, Error> {
     })
 }
 
+/// The length that a frame claims, if it is one that may be expanded.
+fn bounded(length: u64) -> Result<usize, Error> {
+    let length = usize::try_from(length).ok().filter(|length| *length as u64 <= MAX_EXPANDED);
+    length.ok_or(Error::TooLarge)
+}
+
 fn zstd_expand(packed: &[u8]) -> Result<Vec<u8>, Error> {
     // Go writes the length only of what it compresses in one piece. A length is a claim: what is longer fails.
     let Ok(Some(length)) = zstd_safe::get_frame_content_size(packed) else {
         return read_bounded(zstd::stream::read::Decoder::new(packed)?);
     };
-    let length = usize::try_from(length).ok().filter(|length| *length as u64 <= MAX_EXPANDED);
-    let length = length.ok_or(Error::TooLarge)?;
+    let length = bounded(length)?;
     if packed.len().saturating_mul(MAX_RATIO) < length {
         return read_bounded(zstd::stream::read::Decoder::new(packed)?);
     }

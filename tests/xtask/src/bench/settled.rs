@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
+use kube::core::TypeMeta;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use vela_api::names::{annotation, label};
 use vela_api::{Application, ApplicationRevision, ResourceTracker, annotation_of, hash};
 use vela_seal::{Content as _, Stamp, Subject};
 use vela_tests::deploy::stamp_keys;
+use vela_tests::fixtures::resource;
 use vela_tests::progress::Step;
 
 use super::bench_env::{BenchEnv, phase};
@@ -360,8 +361,7 @@ fn types(api_version: &str, kind: &str) -> TypeMeta {
 }
 
 fn objects_of(client: &Client, types: &TypeMeta, namespace: &str) -> Api<DynamicObject> {
-    let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &types.kind));
+    let resource = resource(&types.api_version, &types.kind);
     match namespace {
         "" => Api::all_with(client.clone(), &resource),
         _ => Api::namespaced_with(client.clone(), namespace, &resource),
