@@ -8,11 +8,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use vela_tests::fixtures::{Space, quiet, until};
 
-use super::plan::try_plan;
+use super::plan::{deployed, try_plan};
 
 /// Of each trait that has changed in some release: properties, on a component of the type before it.
 const TRAITS: [(&str, &str, &str); 19] = [
@@ -135,29 +136,31 @@ fn applications() -> Vec<Value> {
     plain.chain(with_trait).collect()
 }
 
+/// The types that an Application uses.
+fn types(app: &Value) -> impl Iterator<Item = &str> {
+    let kinds = ["/spec/components/0/type", "/spec/components/0/traits/0/type"];
+    kinds.into_iter().filter_map(|kind| app.pointer(kind)?.as_str())
+}
+
+/// The number of the latest revision of each Application.
+async fn revisions(space: &Space) -> BTreeMap<String, Option<i64>> {
+    let apps = space.applications().list(&ListParams::default()).await.unwrap();
+    let number =
+        |app: &DynamicObject| app.data.pointer("/status/latestRevision/revision")?.as_i64();
+    apps.items.iter().map(|app| (app.name_any(), number(app))).collect()
+}
+
 /// What Applications deployed, by Application: without what the API server, controllers and rollouts note on objects.
 async fn objects(space: &Space) -> BTreeMap<String, Vec<Value>> {
     let mut all: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for (version, kind) in KINDS {
-        let params = ListParams::default().labels("app.oam.dev/component");
-        for object in space.objects(version, kind).list(&params).await.unwrap().items {
-            let mut value = serde_json::to_value(&object).unwrap();
-            let app = value["metadata"]["labels"]["app.oam.dev/name"].as_str().unwrap().to_owned();
-            let object = value.as_object_mut().unwrap();
-            object.remove("status");
-            let metadata = object["metadata"].as_object_mut().unwrap();
-            for key in ["resourceVersion", "generation", "managedFields"] {
-                metadata.remove(key);
+    for (_, mut value) in deployed(space, &KINDS).await {
+        let app = value["metadata"]["labels"]["app.oam.dev/name"].as_str().unwrap().to_owned();
+        for notes in ["labels", "annotations"] {
+            if let Some(notes) = value["metadata"].get_mut(notes).and_then(Value::as_object_mut) {
+                notes.retain(|key, _| !key.contains("oam.dev/") && !key.contains("kubernetes.io/"));
             }
-            for notes in ["labels", "annotations"] {
-                if let Some(notes) = metadata.get_mut(notes).and_then(Value::as_object_mut) {
-                    notes.retain(|key, _| {
-                        !key.contains("oam.dev/") && !key.contains("kubernetes.io/")
-                    });
-                }
-            }
-            all.entry(app).or_default().push(value);
         }
+        all.entry(app).or_default().push(value);
     }
     all
 }
@@ -181,11 +184,7 @@ async fn plans_of_the_history_of_definitions_come_to_pass() {
     }
     let mut apps = applications();
     apps.retain(|app| {
-        let kinds = ["/spec/components/0/type", "/spec/components/0/traits/0/type"];
-        kinds
-            .iter()
-            .filter_map(|kind| app.pointer(kind)?.as_str())
-            .all(|wanted| releases.first().unwrap().keys().any(|(_, name)| name == wanted))
+        types(app).all(|wanted| releases.first().unwrap().keys().any(|(_, name)| name == wanted))
     });
     for app in &apps {
         let name = app["metadata"]["name"].to_string();
@@ -208,7 +207,7 @@ async fn plans_of_the_history_of_definitions_come_to_pass() {
             if old.get(key).is_none_or(|old| old["spec"] == definition["spec"]) {
                 continue;
             }
-            let before = objects(&space).await;
+            let (before, was) = (objects(&space).await, revisions(&space).await);
             let said = match try_plan(&space, Some(definition)).await {
                 Ok((_, said)) => said,
                 Err(error) => {
@@ -227,6 +226,16 @@ async fn plans_of_the_history_of_definitions_come_to_pass() {
                 continue;
             }
             edits += 1;
+            // Each revision names its definitions. Who is woken again and again waits up to half a minute.
+            let users = apps.iter().filter(|app| types(app).any(|used| *used == key.1));
+            let users: Vec<&str> =
+                users.filter_map(|app| app["metadata"]["name"].as_str()).collect();
+            until(&format!("{key:?} is rolled out"), Duration::from_secs(60), async || {
+                let now = revisions(&space).await;
+                let mut working = users.iter().filter(|name| !broken.contains(**name));
+                working.all(|name| now.get(*name) > was.get(*name))
+            })
+            .await;
             quiet(&log, Duration::from_secs(3), |entry| {
                 entry.namespace == space.name() && entry.is_controllers()
             })

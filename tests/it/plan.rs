@@ -42,28 +42,38 @@ pub(crate) async fn try_plan(
     Ok((output.status.code().unwrap(), said))
 }
 
-/// What an Application deployed, without what the API server and controllers count and report.
-async fn objects(space: &Space) -> BTreeMap<(String, String), Value> {
-    let mut all = BTreeMap::new();
-    for (version, kind) in
-        [("v1", "ConfigMap"), ("v1", "Secret"), ("v1", "Service"), ("apps/v1", "Deployment")]
-    {
+/// What Applications deployed of some kinds, each with its kind, without what the API server and controllers count and report.
+pub(crate) async fn deployed(space: &Space, kinds: &[(&str, &str)]) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    for (version, kind) in kinds {
         let params = ListParams::default().labels("app.oam.dev/component");
         for object in space.objects(version, kind).list(&params).await.unwrap().items {
-            let name = object.metadata.name.clone().unwrap();
             let mut value = serde_json::to_value(&object).unwrap();
             value.as_object_mut().unwrap().remove("status");
             let metadata = value["metadata"].as_object_mut().unwrap();
             for key in ["resourceVersion", "generation", "managedFields"] {
                 metadata.remove(key);
             }
-            let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
-            if let Some(annotations) = annotations {
-                annotations.remove("deployment.kubernetes.io/revision");
-                annotations.remove("app.oam.dev/last-applied-time");
-            }
-            all.insert((kind.to_owned(), name), value);
+            // Objects of a list do not say their kind.
+            all.push(((*kind).to_owned(), value));
         }
+    }
+    all
+}
+
+/// The same by kind and name, also without the notes of rollouts.
+async fn objects(space: &Space) -> BTreeMap<(String, String), Value> {
+    let kinds =
+        [("v1", "ConfigMap"), ("v1", "Secret"), ("v1", "Service"), ("apps/v1", "Deployment")];
+    let mut all = BTreeMap::new();
+    for (kind, mut value) in deployed(space, &kinds).await {
+        let annotations = value["metadata"].get_mut("annotations").and_then(Value::as_object_mut);
+        if let Some(annotations) = annotations {
+            annotations.remove("deployment.kubernetes.io/revision");
+            annotations.remove("app.oam.dev/last-applied-time");
+        }
+        let name = value["metadata"]["name"].as_str().unwrap().to_owned();
+        all.insert((kind, name), value);
     }
     all
 }
@@ -283,15 +293,23 @@ async fn what_an_edit_of_a_definition_is_said_to_change_is_what_changes() {
             all.iter().map(name).collect()
         };
         let (changed, broken) = (of("changed"), of("broken"));
+        // Each object is named as its Application.
+        let really = async || -> BTreeSet<String> {
+            happened(&before, &contents().await).into_keys().map(|(_, name)| name).collect()
+        };
         apply(&new).await;
+        // All that is said has to come, and then nothing more. Who is woken again and again waits up to half a minute.
+        until(
+            &format!("edit {edit} is rolled out: {said:#}"),
+            Duration::from_secs(60),
+            async || really().await.is_superset(&changed),
+        )
+        .await;
         quiet(&log, Duration::from_secs(3), |entry| {
             entry.namespace == space.name() && entry.is_controllers()
         })
         .await;
-        let after = contents().await;
-        // Each object is named as its Application.
-        let really: BTreeSet<String> =
-            happened(&before, &after).into_keys().map(|(_, name)| name).collect();
+        let really = really().await;
         assert_eq!(really, changed, "edit {edit}: {said:#}");
         for (name, _) in &apps {
             let app = space.applications().get(name).await.unwrap();
