@@ -39,8 +39,10 @@ impl Failures {
     }
 }
 
-/// The panic and what follows it; without one the end of the output.
+/// The panic and what it says, without the stack; without one the end of the output.
 fn reason(output: &str) -> String {
+    let output =
+        output.find("\nstack backtrace:").and_then(|at| output.get(..at)).unwrap_or(output);
     let panic = output.find(" panicked at ");
     let start = panic.map(|at| output.get(..at).and_then(|text| text.rfind('\n')));
     let Some(start) = start else {
@@ -58,7 +60,8 @@ mod tests {
     #[test]
     fn failures_are_repeated_from_their_panic_on() {
         let output = "test a ... FAILED\n\nfailures:\n\n---- one::a stdout ----\n  ... starting\n\n\
-            thread 'one::a' (7) panicked at tests/it/a.rs:3:5:\nleft: 1\n right: 2\n\n\
+            thread 'one::a' (7) panicked at tests/it/a.rs:3:5:\nleft: 1\n right: 2\n\
+            stack backtrace:\n   0: __rustc::rust_begin_unwind\n\n\
             ---- b stdout ----\nError: \"no\"\n\nfailures:\n    b\n    one::a\n\ntest result: FAILED.";
         let mut failures = Failures::default();
         output.lines().for_each(|line| failures.read(line));
