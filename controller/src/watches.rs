@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace;
+use kube::Resource;
 use kube::runtime::watcher;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -140,8 +141,10 @@ pub(crate) fn start(
                 let context = Arc::downgrade(context);
                 move |change: Change<$kind>| {
                     if let Some(context) = context.upgrade() {
-                        $($wake(&context, change.old.as_deref(), change.new.as_deref());)?
-                        wake::definition_changed(&context, &change.key);
+                        if is_redefined(&change) {
+                            $($wake(&context, change.old.as_deref(), change.new.as_deref());)?
+                            wake::definition_changed(&context, &change.key);
+                        }
                         context.definition_queues.$queue.add(change.key, Class::Edit);
                     }
                 }
@@ -234,6 +237,17 @@ fn is_edit(change: &Change<Application>) -> bool {
     is_marked || metadata.deletion_timestamp.is_some() || metadata.generation != Some(observed)
 }
 
+/// Whether a definition means something else than before: a status, as the controller writes one after each edit, means nothing.
+fn is_redefined<T: Resource>(change: &Change<T>) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
+    let (old, new) = (old.meta(), new.meta());
+    // One that was deleted and created anew may have the same generation.
+    old.uid != new.uid
+        || old.generation != new.generation
+        || old.labels != new.labels
+        || old.annotations != new.annotations
+}
+
 /// Starts the watch of WorkflowRuns.
 pub(crate) fn start_runs(
     context: &Context,
@@ -306,6 +320,27 @@ mod tests {
             let make = |side: Option<(&Value, i64)>| side.map(|(m, observed)| app(m, observed));
             let change = Change { key: Key::new("n", "a"), old: make(old), new: make(new) };
             assert_eq!(is_edit(&change), edit, "{old:?} {new:?}");
+        }
+    }
+    #[test]
+    fn a_status_redefines_nothing() {
+        let definition = |generation: i64, uid: &str, label: &str, latest: &str| {
+            let value = json!({"metadata": {"generation": generation, "uid": uid, "labels": {"l": label}},
+                "spec": {}, "status": {"configMapRef": latest}});
+            Some(Arc::new(serde_json::from_value::<TraitDefinition>(value).unwrap()))
+        };
+        let before = || definition(1, "u", "a", "x");
+        for (old, new, is) in [
+            (None, before(), true),
+            (before(), None, true),
+            (before(), before(), false),
+            (before(), definition(1, "u", "a", "y"), false),
+            (before(), definition(2, "u", "a", "x"), true),
+            (before(), definition(1, "v", "a", "x"), true),
+            (before(), definition(1, "u", "b", "x"), true),
+        ] {
+            let change = Change { key: Key::new("n", "t"), old, new };
+            assert_eq!(is_redefined(&change), is, "{change:?}");
         }
     }
 }
