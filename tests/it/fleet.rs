@@ -17,6 +17,7 @@ use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, NAMESPACE, Options, Program};
 use vela_tests::fixtures::{binaries, until};
+use vela_tests::fleet;
 use vela_tests::release::{admits, applications};
 
 use super::metrics::{documented, printed};
@@ -68,27 +69,14 @@ impl World {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// How many buckets each living member says it works on, by the Pod.
     async fn buckets(&self) -> BTreeMap<String, usize> {
-        let leases = self.leases().list(&ListParams::default()).await.unwrap();
-        let of = |lease: Lease| {
-            let pod = lease.metadata.name?.strip_prefix("kubevela-member-")?.to_owned();
-            let holder = lease.spec?.holder_identity.filter(|holder| !holder.is_empty());
-            let notes = lease.metadata.annotations?;
-            let count = notes.get("controller.core.oam.dev/buckets")?.parse().ok()?;
-            holder.map(|_| (pod, count))
-        };
-        leases.into_iter().filter_map(of).collect()
+        fleet::buckets(&self.client).await.unwrap()
     }
 
     /// Waits until so many members share everything evenly.
     async fn balanced(&self, members: usize) {
         until(&format!("{members} members share"), LIMIT, async || {
-            let buckets = self.buckets().await;
-            let (least, most) = (buckets.values().min(), buckets.values().max());
-            buckets.len() == members
-                && buckets.values().sum::<usize>() == 256
-                && most.zip(least).is_some_and(|(most, least)| most - least <= 1)
+            fleet::is_balanced(&self.client, members).await.unwrap()
         })
         .await;
     }
@@ -137,19 +125,11 @@ impl World {
     async fn is_exclusive(&self, from: u64, most: usize) {
         let log = self.cluster.audit_log();
         vela_tests::fixtures::quiet(&log, Duration::from_secs(2), of_an_application).await;
-        let mut writers: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
-        for entry in audit::read(&log, from).unwrap().into_iter().filter(of_an_application) {
-            let app = app_of(&entry);
-            let pod = entry.agent.split('/').nth(2).unwrap_or_default().to_owned();
-            writers.entry(app).or_default().push((entry.received, pod));
-        }
+        let entries = audit::read(&log, from).unwrap().into_iter().filter(of_an_application);
+        let writers = fleet::writers(entries, app_of);
         assert!(!writers.is_empty(), "nothing was written");
-        for (app, mut writes) in writers {
-            writes.sort();
-            let mut pods: Vec<String> = writes.into_iter().map(|(_, pod)| pod).collect();
-            pods.dedup();
-            let different: BTreeSet<&String> = pods.iter().collect();
-            assert_eq!(different.len(), pods.len(), "{app}: {pods:?} interleave");
+        for (app, pods) in writers {
+            assert!(!fleet::interleave(&pods), "{app}: {pods:?} interleave");
             assert!(pods.len() <= most, "{app}: {pods:?}");
         }
     }

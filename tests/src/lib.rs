@@ -13,6 +13,7 @@ pub mod deploy;
 pub mod echo;
 pub mod faults;
 pub mod fixtures;
+pub mod fleet;
 pub mod gate;
 pub mod graph;
 pub mod http;

@@ -14,6 +14,7 @@ use vela_tests::cluster::{Cluster, Pace};
 use vela_tests::controlplane::Programs;
 use vela_tests::deploy::{Binaries, Deployed, Options, Profile, Program, apply};
 use vela_tests::fixtures::reaching_loopback;
+use vela_tests::fleet;
 use vela_tests::material;
 
 use crate::exec::{Kind, binaries, gateway, members, with_members};
@@ -60,9 +61,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let charts = runtime.block_on(ChartServer::of_examples_as_written())?;
     let options = Options { definitions: args.definitions.clone(), ..reaching_loopback() };
     let options = if args.clusters > 0 { with_members(options) } else { options };
-    let options = if args.replicas > 1 { sharing(options) } else { options };
+    let options = if args.replicas > 1 { fleet::sharing(options) } else { options };
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
-    let replicas = runtime.block_on(replicas(&cluster, &deployed, args.replicas))?;
+    let replicas = runtime.block_on(fleet::replicas(&cluster, &deployed, args.replicas))?;
     let members = runtime.block_on(members(&cluster, args.clusters, Kind::Whole))?;
     let gateway = runtime.block_on(gateway(&cluster, &binaries, &options, args.clusters))?;
     let outcome = runtime.block_on(async {
@@ -246,35 +247,6 @@ fn next_steps(cluster: &Cluster, members: &[Cluster], names: &[String], charts: 
         kubeconfig.display(),
         cluster.dir().display()
     );
-}
-
-/// All replicas of the controller work.
-fn sharing(mut options: Options) -> Options {
-    options.values.push("sharding.mode=auto".to_owned());
-    options
-}
-
-/// Starts the replicas beyond the first.
-async fn replicas(cluster: &Cluster, deployed: &Deployed, count: u8) -> Result<Vec<Program>> {
-    const NAMES: [&str; 9] = [
-        "controller-2",
-        "controller-3",
-        "controller-4",
-        "controller-5",
-        "controller-6",
-        "controller-7",
-        "controller-8",
-        "controller-9",
-        "controller-10",
-    ];
-    let mut all = Vec::new();
-    for name in NAMES.into_iter().take(usize::from(count.saturating_sub(1))) {
-        let replica = deployed.controller.replica(cluster, name)?;
-        replica.start(cluster)?;
-        replica.ready().await?;
-        all.push(replica);
-    }
-    Ok(all)
 }
 
 /// Says who has what, and how to see it change.

@@ -58,18 +58,15 @@ pub(crate) struct BenchEnv {
     pub(crate) client: Client,
 }
 
-/// Sets everything up, measures, and ends everything.
-pub(crate) fn with<F>(setup: &Setup, flags: &[String], measure: F) -> Result<ExitCode>
+/// Sets everything up, measures, and ends everything. The definitions and the flags of `setup` are added to the options.
+pub(crate) fn with<F>(setup: &Setup, mut options: Options, measure: F) -> Result<ExitCode>
 where
     F: AsyncFnOnce(&BenchEnv) -> Result<()>,
 {
     let profile = if setup.dev { Profile::Dev } else { Profile::Release };
     let binaries = Binaries::build(profile)?;
-    let options = Options {
-        definitions: setup.definitions.clone(),
-        controller_flags: flags.iter().chain(&setup.controller_flag).cloned().collect(),
-        ..Options::default()
-    };
+    options.definitions.clone_from(&setup.definitions);
+    options.controller_flags.extend(setup.controller_flag.iter().cloned());
     tokio::runtime::Runtime::new()?.block_on(async {
         let cluster = Cluster::start_at("bench", setup.pace.pace()).await?;
         let deployed = Deployed::start(&cluster, &binaries, &options).await?;
@@ -80,6 +77,12 @@ where
         outcome
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The options for a resync period in seconds.
+pub(crate) fn resynced_each(seconds: u64) -> Options {
+    let flag = format!("--application-re-sync-period={seconds}s");
+    Options { controller_flags: vec![flag], ..Options::default() }
 }
 
 /// Where a measurement begins: the place in the audit log and what was used until then.
@@ -259,7 +262,7 @@ impl BenchEnv {
     pub(crate) async fn create_all(
         &self,
         count: usize,
-        application: fn(usize) -> Value,
+        application: impl Fn(usize) -> Value,
         limit: Duration,
     ) -> Result<Spent> {
         let step = Step::start(format!("{count} Applications"));
@@ -321,7 +324,8 @@ pub(crate) async fn time_until(
     bail!("{name} was not as wanted after {seconds} s");
 }
 
-fn resource(kind: &str) -> ApiResource {
+/// One of our kinds.
+pub(crate) fn resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind))
 }
 

@@ -13,7 +13,8 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use vela_tests::progress::Step;
 
-use super::bench_env::{self, BenchEnv, Setup, Spent, row, time_until};
+use super::bench_env::{self, BenchEnv, Setup, Spent, time_until};
+use super::edits::{Times, edited, line, seconds};
 
 const NAMESPACES: usize = 10;
 /// How long anything may take that should be a matter of moments.
@@ -38,8 +39,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let flags = [format!("--application-re-sync-period={}s", args.resync)];
-    bench_env::with(&args.setup, &flags, async |bench_env| measure(args, bench_env).await)
+    let options = bench_env::resynced_each(args.resync);
+    bench_env::with(&args.setup, options, async |bench_env| measure(args, bench_env).await)
 }
 
 async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
@@ -76,7 +77,7 @@ async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     let since = Instant::now();
     bench_env.deployed.controller.start(&bench_env.cluster)?;
     let mark = bench_env.mark()?;
-    edited(bench_env, 1 % args.n, "nginx:after-restart").await?;
+    edit(bench_env, 1 % args.n, "nginx:after-restart").await?;
     let restarted = since.elapsed();
     // A start is a reconcile of everything.
     let checked = bench_env.settled(&mark).await?;
@@ -87,9 +88,9 @@ async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     let (deleted, left) = bench_env.delete_all(namespaces, limit).await?;
 
     report(args.n, &created, &steady, &deleted);
-    latencies("edit until the Deployment has it", edits, "< 0.1 s median");
-    latencies("the same while all resync", busy, "");
-    latencies("replicas changed by hand until healed", drift, "<= 1 s");
+    edits.print("edit until the Deployment has it", ["< 0.05 s", "< 0.2 s"]);
+    busy.print("the same while all resync", ["< 0.1 s", "< 1 s"]);
+    Times::new(drift).print("replicas changed by hand until healed", ["", "<= 1 s"]);
     line("restart until an edit is served", seconds(restarted), "< 5 s");
     line("requests after the restart, that edit's included", checked.calls.len(), "");
     line("Deployments left over", left, "0");
@@ -126,25 +127,6 @@ fn report(n: usize, created: &Spent, steady: &Spent, deleted: &Spent) {
     line("CPU each, deletion", format!("{:.2} ms", deleted.cpu_ms / n), "");
 }
 
-fn line(name: &str, value: impl std::fmt::Display, goal: &str) {
-    row(name, format!("{value:>14}   {goal}"));
-}
-
-fn latencies(name: &str, mut all: Vec<Duration>, goal: &str) {
-    all.sort();
-    let at = |part: usize| {
-        all.get((all.len() * part / 100).min(all.len().saturating_sub(1)))
-            .copied()
-            .unwrap_or_default()
-    };
-    line(&format!("{name}, median"), seconds(at(50)), goal);
-    line(&format!("{name}, max"), seconds(at(100)), "");
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.3} s", time.as_secs_f64())
-}
-
 fn application_name(index: usize) -> (String, String) {
     (format!("bench-{}", index % NAMESPACES), format!("app-{index}"))
 }
@@ -174,37 +156,22 @@ fn application(index: usize) -> Value {
     })
 }
 
-async fn edits(
-    args: &Args,
-    bench_env: &BenchEnv,
-    pause: Duration,
-    from: usize,
-) -> Result<Vec<Duration>> {
+async fn edits(args: &Args, bench_env: &BenchEnv, pause: Duration, from: usize) -> Result<Times> {
     let mut all = Vec::new();
     for turn in 0..args.edits {
         let image = format!("nginx:edit-{}", from + turn);
-        all.push(edited(bench_env, turn * 7 % args.n, &image).await?);
+        all.push(edit(bench_env, turn * 7 % args.n, &image).await?);
         tokio::time::sleep(pause).await;
     }
-    Ok(all)
+    Ok(Times::new(all))
 }
 
 /// Changes the image of an Application: the time until the Deployment has it.
-async fn edited(bench_env: &BenchEnv, index: usize, image: &str) -> Result<Duration> {
+async fn edit(bench_env: &BenchEnv, index: usize, image: &str) -> Result<Duration> {
     let (namespace, name) = application_name(index);
-    let deployments: Api<Deployment> = Api::namespaced(bench_env.client.clone(), &namespace);
-    let mut wanted = application(index);
-    wanted["spec"]["components"][0]["properties"]["image"] = json!(image);
-    let patch = Patch::Merge(json!({"spec": wanted["spec"]}));
-    let applications = bench_env.within(&namespace, "Application");
-    let params = PatchParams::default();
-    let edit = async { applications.patch(&name, &params, &patch).await.map(|_| ()) };
-    time_until(&deployments, &name, LIMIT, edit, |deployment| {
-        let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-        let container = pod.and_then(|pod| pod.containers.first());
-        container.is_some_and(|container| container.image.as_deref() == Some(image))
-    })
-    .await
+    let mut spec = application(index)["spec"].take();
+    spec["components"][0]["properties"]["image"] = json!(image);
+    edited(bench_env, &namespace, &name, &spec).await
 }
 
 /// Scales a Deployment by hand: the time until it is as the scaler says.

@@ -7,15 +7,13 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{Api, Patch, PatchParams};
-use serde_json::json;
+use anyhow::Result;
 use vela_tests::audit::Entry;
 use vela_tests::progress::Step;
 
-use super::bench_env::{self, BenchEnv, Setup, row, time_until};
-use super::settled::{Names, Settled, application};
+use super::bench_env::{self, BenchEnv, Setup};
+use super::edits::{edited, line};
+use super::settled::{Names, Settled, adopted, application, reconciles};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -36,8 +34,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let flags = [format!("--application-re-sync-period={}s", args.resync)];
-    bench_env::with(&args.setup, &flags, async |bench_env| measure(args, bench_env).await)
+    let options = bench_env::resynced_each(args.resync);
+    bench_env::with(&args.setup, options, async |bench_env| measure(args, bench_env).await)
 }
 
 async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
@@ -47,14 +45,8 @@ async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     let kinds = settled.kinds();
     // With what one takes that many share: compiled templates, connections, threads.
     let of_one = bench_env.usage()?.rss_mib;
-    bench_env.deployed.controller.stop(Duration::from_secs(20))?;
-    // Objects stay as they are written: nobody makes Pods of them, and nobody reviews them.
-    for program in ["kube-controller-manager", "kube-scheduler", "kwok"] {
-        bench_env.cluster.kill(program)?;
-    }
-    let admission = bench_env.deployed.admission.withdraw(&bench_env.cluster).await?;
-    settled.repeat(bench_env, args.apps).await?;
-    admission.restore(&bench_env.cluster).await?;
+    let names: Vec<Names> = (0..args.apps).map(Names::of).collect();
+    settled.repeat(bench_env, &names).await?;
 
     let step = Step::start("start");
     let controller = &bench_env.deployed.controller;
@@ -77,7 +69,9 @@ async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     controller.stop(Duration::from_secs(20))?;
     let since = Instant::now();
     controller.start(&bench_env.cluster)?;
-    edited(bench_env, &Names::of(args.apps / 2), args.revisions + 1).await?;
+    let names = Names::of(args.apps / 2);
+    let spec = &application(&names, args.revisions + 1)["spec"];
+    edited(bench_env, &names.namespace, &names.name, spec).await?;
     let served = since.elapsed();
     step.done();
 
@@ -111,55 +105,6 @@ async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     Ok(())
 }
 
-fn line(name: &str, value: impl std::fmt::Display, goal: &str) {
-    row(name, format!("{value:>14}   {goal}"));
-}
-
 fn mib(value: f64) -> String {
     format!("{value:.1} MiB")
-}
-
-/// Reconciles of Applications since the controller started.
-async fn reconciles(bench_env: &BenchEnv) -> Result<f64> {
-    let name = "controller_runtime_reconcile_total";
-    bench_env.deployed.controller.metric_of(name, "controller=\"application\"").await
-}
-
-/// Waits until each Application was reconciled and none waits.
-async fn adopted(count: usize, bench_env: &BenchEnv, limit: Duration) -> Result<()> {
-    let controller = &bench_env.deployed.controller;
-    let deadline = Instant::now() + limit;
-    #[allow(clippy::cast_precision_loss, reason = "a count of Applications")]
-    let count = count as f64;
-    loop {
-        bench_env.deployed.check()?;
-        let done = reconciles(bench_env).await?;
-        let waiting = controller.metric_of("workqueue_depth", "name=\"application\"").await?;
-        if done >= count && waiting == 0.0 {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            bail!("{done} of {count} Applications are adopted after {} s", limit.as_secs());
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-/// Changes the image of an Application, and waits until the Deployment has it.
-async fn edited(bench_env: &BenchEnv, names: &Names, revision: usize) -> Result<()> {
-    let Names { namespace, name } = names;
-    let deployments: Api<Deployment> = Api::namespaced(bench_env.client.clone(), namespace);
-    let wanted = application(names, revision)["spec"].clone();
-    let image = wanted["components"][0]["properties"]["image"].clone();
-    let patch = Patch::Merge(json!({"spec": wanted}));
-    let applications = bench_env.within(namespace, "Application");
-    let params = PatchParams::default();
-    let edit = async { applications.patch(name, &params, &patch).await.map(|_| ()) };
-    time_until(&deployments, name, Duration::from_secs(120), edit, |deployment| {
-        let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-        let container = pod.and_then(|pod| pod.containers.first());
-        container.is_some_and(|container| container.image.as_deref() == image.as_str())
-    })
-    .await
-    .map(drop)
 }

@@ -5,6 +5,9 @@ mod bench_env;
 mod clusters;
 mod controller;
 mod cue;
+mod edits;
+mod fair;
+mod fleet;
 mod helm;
 mod memory;
 mod render;
@@ -33,6 +36,10 @@ enum What {
     Controller(controller::Args),
     /// Compare our CUE evaluator with Go's: time of warm and cold renders, memory
     Cue(cue::Args),
+    /// What a tenant waits for while another one edits everything it has, or while everything is resynced
+    Fair(fair::Args),
+    /// Replicas that share: crashes and planned stops under edits, creation by one, two and three
+    Fleet(fleet::Args),
     /// Compare our Helm engine with Helm's: time and memory of renders
     Helm(helm::Args),
     /// What the controller keeps of many settled Applications: memory, start, passes without a change
@@ -51,6 +58,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Clusters(args) => clusters::run(args),
         What::Controller(args) => controller::run(args),
         What::Cue(args) => cue::run(args),
+        What::Fair(args) => fair::run(args),
+        What::Fleet(args) => fleet::run(args),
         What::Helm(args) => helm::run(args),
         What::Memory(args) => memory::run(args),
         What::Render => render::run(),

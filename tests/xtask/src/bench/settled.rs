@@ -2,6 +2,7 @@
 //!
 //! What depends on a name is made as the controller and the webhook make it: hashes of revisions and stamps.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ impl Names {
     }
 
     /// The one that is really deployed.
-    fn first() -> Self {
+    pub(super) fn first() -> Self {
         Self { namespace: "team-99999".to_owned(), name: "light-99999".to_owned() }
     }
 }
@@ -144,25 +145,32 @@ impl Settled {
         )
     }
 
-    /// Writes as many others of its kind.
-    pub(super) async fn repeat(self, bench_env: &BenchEnv, count: usize) -> Result<()> {
-        let step = Step::start(format!("writing {count} settled Applications"));
-        for index in 0..count.div_ceil(PER_NAMESPACE) {
-            bench_env.namespace(&Names::of(index * PER_NAMESPACE).namespace).await?;
+    /// Stops the controller, and writes others of its kind. They stay as they are written: nobody reviews them, and the
+    /// cluster's own controllers, which would make Pods of them, are ended.
+    pub(super) async fn repeat(self, bench_env: &BenchEnv, all: &[Names]) -> Result<()> {
+        bench_env.deployed.controller.stop(Duration::from_secs(20))?;
+        for program in ["kube-controller-manager", "kube-scheduler", "kwok"] {
+            bench_env.cluster.kill(program)?;
+        }
+        let admission = bench_env.deployed.admission.withdraw(&bench_env.cluster).await?;
+        let step = Step::start(format!("writing {} settled Applications", all.len()));
+        let namespaces: BTreeSet<&str> = all.iter().map(|names| &*names.namespace).collect();
+        for namespace in namespaces {
+            bench_env.namespace(namespace).await?;
         }
         let this = Arc::new(self);
-        stream::iter(0..count)
-            .map(|index| {
+        stream::iter(all.iter().cloned())
+            .map(|names| {
                 let (this, client) = (Arc::clone(&this), bench_env.client.clone());
                 // On threads of their own: there is something to compress.
-                tokio::spawn(async move { this.write(&client, &Names::of(index)).await })
+                tokio::spawn(async move { this.write(&client, &names).await })
             })
             .buffer_unordered(AT_ONCE)
             .map(|written| written.context("it ended early")?)
             .try_collect::<Vec<()>>()
             .await?;
         step.done();
-        Ok(())
+        admission.restore(&bench_env.cluster).await
     }
 
     /// Writes it under another name.
@@ -219,6 +227,32 @@ impl Settled {
             written = all.replace(&names.name, &PostParams::default(), &written).await?;
         }
         with_status(client, written, app["status"].clone()).await
+    }
+}
+
+/// Reconciles of Applications since the controller started.
+pub(super) async fn reconciles(bench_env: &BenchEnv) -> Result<f64> {
+    let name = "controller_runtime_reconcile_total";
+    bench_env.deployed.controller.metric_of(name, "controller=\"application\"").await
+}
+
+/// Waits until each Application was reconciled and none waits.
+pub(super) async fn adopted(count: usize, bench_env: &BenchEnv, limit: Duration) -> Result<()> {
+    let controller = &bench_env.deployed.controller;
+    let deadline = Instant::now() + limit;
+    #[allow(clippy::cast_precision_loss, reason = "a count of Applications")]
+    let count = count as f64;
+    loop {
+        bench_env.deployed.check()?;
+        let done = reconciles(bench_env).await?;
+        let waiting = controller.metric_of("workqueue_depth", "name=\"application\"").await?;
+        if done >= count && waiting == 0.0 {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("{done} of {count} Applications are adopted after {} s", limit.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 

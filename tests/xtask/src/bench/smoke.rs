@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use vela_tests::deploy::Options;
 use vela_tests::proc::usage;
 use vela_tests::progress::Step;
 
@@ -28,7 +29,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    bench_env::with(&args.setup, &[], async |bench_env| measure(args, bench_env).await)
+    bench_env::with(&args.setup, Options::default(), async |bench_env| {
+        measure(args, bench_env).await
+    })
 }
 
 async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
+use vela_tests::deploy::Options;
 use vela_tests::progress::Step;
 
 use super::bench_env::{self, BenchEnv, Setup, phase};
@@ -33,7 +34,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    bench_env::with(&args.setup, &[], async |bench_env| measure(args, bench_env).await)
+    bench_env::with(&args.setup, Options::default(), async |bench_env| {
+        measure(args, bench_env).await
+    })
 }
 
 async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {

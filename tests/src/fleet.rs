@@ -1,0 +1,132 @@
+//! Replicas that share the Applications: who holds what, and whether two of them wrote for one Application at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
+
+use crate::audit::Entry;
+use crate::cluster::Cluster;
+use crate::deploy::{Deployed, NAMESPACE, Options, Program, RELEASE};
+
+/// Buckets of a pool.
+const BUCKETS: usize = 256;
+/// The annotation of a member's Lease that says how many buckets it holds.
+const HELD: &str = "controller.core.oam.dev/buckets";
+
+/// All replicas of the controller work.
+#[must_use]
+pub fn sharing(mut options: Options) -> Options {
+    options.values.push("sharding.mode=auto".to_owned());
+    options
+}
+
+/// Starts the replicas of the controller beyond the first, so that there are so many.
+///
+/// # Errors
+/// When one does not start.
+pub async fn replicas(cluster: &Cluster, deployed: &Deployed, count: u8) -> Result<Vec<Program>> {
+    const NAMES: [&str; 9] = [
+        "controller-2",
+        "controller-3",
+        "controller-4",
+        "controller-5",
+        "controller-6",
+        "controller-7",
+        "controller-8",
+        "controller-9",
+        "controller-10",
+    ];
+    let mut all = Vec::new();
+    for name in NAMES.into_iter().take(usize::from(count.saturating_sub(1))) {
+        let replica = deployed.controller.replica(cluster, name)?;
+        replica.start(cluster)?;
+        replica.ready().await?;
+        all.push(replica);
+    }
+    Ok(all)
+}
+
+/// How many buckets each living member says it holds, by the Pod.
+///
+/// # Errors
+/// When the Leases cannot be listed.
+pub async fn buckets(client: &Client) -> Result<BTreeMap<String, usize>> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+    let prefix = format!("{RELEASE}-member-");
+    let of = |lease: &Lease| {
+        let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
+        let pod = lease.metadata.name.as_deref()?.strip_prefix(&prefix)?.to_owned();
+        let count = lease.annotations().get(HELD)?.parse().ok()?;
+        (!holder.is_empty()).then_some((pod, count))
+    };
+    Ok(leases.list(&ListParams::default()).await?.items.iter().filter_map(of).collect())
+}
+
+/// Whether so many members share one pool evenly.
+///
+/// # Errors
+/// When the Leases cannot be listed.
+pub async fn is_balanced(client: &Client, members: usize) -> Result<bool> {
+    let buckets = buckets(client).await?;
+    let (least, most) = (buckets.values().min(), buckets.values().max());
+    Ok(buckets.len() == members
+        && buckets.values().sum::<usize>() == BUCKETS
+        && most.zip(least).is_some_and(|(most, least)| most - least <= 1))
+}
+
+/// The Pods that wrote for each Application, in order, each once for writes in a row.
+///
+/// `application` says whose write it is.
+pub fn writers(
+    entries: impl IntoIterator<Item = Entry>,
+    application: impl Fn(&Entry) -> String,
+) -> BTreeMap<String, Vec<String>> {
+    let mut writes: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for entry in entries {
+        let pod = entry.agent.split('/').nth(2).unwrap_or_default().to_owned();
+        writes.entry(application(&entry)).or_default().push((entry.received, pod));
+    }
+    let in_order = |mut writes: Vec<(String, String)>| {
+        writes.sort();
+        let mut pods: Vec<String> = writes.into_iter().map(|(_, pod)| pod).collect();
+        pods.dedup();
+        pods
+    };
+    writes.into_iter().map(|(app, writes)| (app, in_order(writes))).collect()
+}
+
+/// Whether a Pod wrote again after another one did.
+#[must_use]
+pub fn interleave(writers: &[String]) -> bool {
+    writers.iter().collect::<BTreeSet<_>>().len() < writers.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_writes_again_after_another_one_interleaves() {
+        let entry = |pod: &str, name: &str, received: &str| Entry {
+            agent: format!("vela-controller/1/{pod}"),
+            name: name.to_owned(),
+            received: received.to_owned(),
+            ..Entry::default()
+        };
+        let entries = [
+            entry("p", "a", "1"),
+            entry("q", "a", "4"),
+            entry("p", "a", "2"),
+            entry("q", "b", "3"),
+            entry("p", "b", "5"),
+            entry("q", "b", "6"),
+        ];
+        let writers = writers(entries, |entry| entry.name.clone());
+        assert_eq!(writers["a"], ["p", "q"]);
+        assert_eq!(writers["b"], ["q", "p", "q"]);
+        assert!(!interleave(&writers["a"]) && interleave(&writers["b"]));
+    }
+}
