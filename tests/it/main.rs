@@ -28,6 +28,7 @@ mod faults;
 mod fleet;
 mod gated;
 mod gateway;
+mod gitops;
 mod helm;
 mod helm_bad_input;
 mod helm_credentials;
