@@ -25,7 +25,7 @@ func main() {
 		},
 	}
 	root := &cobra.Command{Use: "argocd", SilenceUsage: true}
-	root.AddCommand(controller.NewCommand(), repositories.NewCommand(), redis)
+	root.AddCommand(controller.NewCommand(), repositories.NewCommand(), newAction(), redis)
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

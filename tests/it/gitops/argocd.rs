@@ -1,7 +1,8 @@
 //! Argo CD deploys an Application from a Git repository, and recognises what it deployed by a label.
 
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -91,7 +92,8 @@ impl<'a> Argo<'a> {
             ("ARGOCD_SSH_DATA_PATH", dir("ssh")),
         ];
         let redis = format!("127.0.0.1:{redis}");
-        self.processes.push(self.world.spawn("argocd redis", &[redis.clone()], &env).await);
+        self.processes
+            .push(self.world.spawn("argocd redis", std::slice::from_ref(&redis), &env).await);
         let redis = format!("--redis={redis}");
         let args = [
             redis.clone(),
@@ -182,6 +184,40 @@ impl<'a> Argo<'a> {
             status["sync"]["status"] == "Synced" && status["health"]["status"] == health
         };
         until(&format!("{name} is {health}"), LIMIT, step).await;
+    }
+
+    /// Runs an action of the ConfigMap on the Application, and writes what it changed as Argo CD's API server does. Returns the
+    /// names of the actions that were on offer.
+    async fn act(&self, namespace: &str, name: &str) -> Vec<String> {
+        let world = self.world;
+        let before = world.application(namespace).await;
+        let kubeconfig = world.cluster.kubeconfig_of(ARGO, ACCOUNT).await.unwrap();
+        let mut child = Command::new(world.programs.join("argocd"))
+            .args(["action", ARGO, name])
+            .env("KUBECONFIG", kubeconfig)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        write!(child.stdin.take().unwrap(), "{before}").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{name} cannot be run");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let after = &answer["object"];
+        let all = world.objects("core.oam.dev/v1beta1", "Application", namespace);
+        let params = PatchParams::default();
+        if after["status"] != before["status"] {
+            let body = json!({"status": after["status"]});
+            all.patch_status(APP, &params, &Patch::Merge(&body)).await.unwrap();
+        }
+        let annotations = &after["metadata"]["annotations"];
+        if *annotations != before["metadata"]["annotations"] {
+            let body = json!({"metadata": {"annotations": annotations}});
+            all.patch(APP, &params, &Patch::Merge(&body)).await.unwrap();
+        }
+        let actions = answer["actions"].as_array().unwrap();
+        let on_offer = actions.iter().filter(|it| it["disabled"] != true);
+        on_offer.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Takes both Applications of this name away.
@@ -303,6 +339,10 @@ async fn argo_cd_keeps_what_an_application_deploys_and_is_as_healthy() {
     ]});
     argo.repository.commit("keeps", &approved);
     argo.refresh("keeps").await;
+    settled("Suspended").await;
+    assert_eq!(argo.act("keeps", "resume").await, ["resume"]);
+    settled("Healthy").await;
+    assert_eq!(argo.act("keeps", "restart").await, ["restart"]);
     settled("Suspended").await;
 
     assert_eq!(argo.deleted(from), [], "Argo CD deleted something");

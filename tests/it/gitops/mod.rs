@@ -37,6 +37,7 @@ struct World {
 
 impl World {
     /// None: the programs are not there, which is said.
+    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
     async fn start(namespace: &'static str, account: &'static str) -> Option<Self> {
         let Some(programs) = std::env::var_os("VELA_GITOPS_PROGRAMS") else {
             eprintln!(
@@ -182,8 +183,8 @@ fn shop(namespace: &str, node: Option<&str>) -> Value {
 
 /// A condition of an object; null if it has none of this type.
 fn condition(object: &Value, kind: &str) -> Value {
-    let all = object["status"]["conditions"].as_array().into_iter().flatten();
-    all.filter(|it| it["type"] == kind).cloned().next().unwrap_or_default()
+    let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
+    all.find(|it| it["type"] == kind).cloned().unwrap_or_default()
 }
 
 /// The first YAML of a section of docs/gitops.md.
