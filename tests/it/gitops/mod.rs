@@ -197,12 +197,14 @@ fn documented(section: &str) -> Value {
 
 /// The values of a new installation, which the chart has only where it sees a cluster: also the keys that docs/gitops.md names.
 fn as_new() -> Options {
-    let text = std::fs::read_to_string(material::workspace().join("docs/gitops.md")).unwrap();
-    let mut lines = text.lines().map(str::trim);
+    let read = |path| std::fs::read_to_string(material::workspace().join(path)).unwrap();
+    let docs = read("docs/gitops.md");
+    let mut lines = docs.lines().map(str::trim);
     let keys = lines.find(|line| line.starts_with("app.kubernetes.io/instance, ")).unwrap();
-    let exclude = format!("inherit.exclude={{{}}}", keys.replace(", ", ","));
-    Options {
-        values: vec![exclude, "status.readyMeansHealthy=true".to_owned()],
-        ..Options::default()
-    }
+    let keys = keys.replace(", ", ",");
+    let chart = read("charts/vela-core/templates/_helpers.tpl");
+    assert!(chart.lines().any(|line| line == keys), "the chart has other keys than {keys}");
+    let exclude = format!("inherit.exclude={{{keys}}}");
+    let values = vec![exclude, "status.readyMeansHealthy=true".to_owned()];
+    Options { values, ..Options::default() }
 }
