@@ -84,8 +84,11 @@ impl Machine<'_> {
         let arcs = self.described_arcs(v);
         let vertex = self.v(v);
         let mut kind = self.node_kind(v);
-        let mut closed =
-            if vertex.is_list { vertex.list_closed } else { vertex.is_struct && self.has_reqs(v) };
+        let mut closed = if vertex.is_list {
+            vertex.list_closed
+        } else {
+            vertex.is_struct && (vertex.of_def || self.has_reqs(v))
+        };
         let incomplete = match vertex.incomplete {
             // A cycle is broken by an atom; what is not known yet stays unknown.
             Some(e) if !vertex.atom.is_atom() || self.class(e) == Class::Incomplete => Some(e),
@@ -149,11 +152,11 @@ impl Machine<'_> {
                 kind = kind | one.kind;
                 described.push((alt.mode == Mode::Default, one));
             }
-            closed = match kind {
-                // Lists are closed by their length; what a definition adds shows on the choice.
-                Kind::LIST => self.has_reqs(v),
-                _ => described.iter().all(|(_, one)| one.closed && one.kind == Kind::STRUCT),
-            };
+            // Lists are closed by their length; what a definition adds shows on the choice. What closes one
+            // alternative closes that alternative only.
+            closed = self.has_reqs(v)
+                && (kind == Kind::LIST
+                    || described.iter().all(|(_, one)| one.closed && one.kind == Kind::STRUCT));
             return Description {
                 kind,
                 closed,

@@ -74,7 +74,7 @@ impl Evaluation {
                 .extra
                 .iter()
                 .flat_map(|x| x.rests.iter())
-                .filter_map(|rest| rest.conj)
+                .filter_map(|rest| rest.constraint())
                 .collect();
             if conjs.is_empty() {
                 return Rest::Open;

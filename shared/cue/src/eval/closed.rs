@@ -21,7 +21,7 @@
 //! - `b` shows id 1. That is evidence for 1. For 2 it counts too: it came through the literal in which 2 is embedded.
 //! - `c` has only a conjunct without an id, which is evidence for nothing: `x.c: field not allowed`.
 
-use super::data::{ArcKind, CloseId, CloseNode, Conj, Msg, Phase, Req, Src, Vid};
+use super::data::{ArcKind, CloseId, CloseNode, Conj, Msg, OF_DEF, Phase, Req, Src, Vid};
 use super::state::Machine;
 use crate::error::Class;
 use crate::ir::Expr;
@@ -64,6 +64,7 @@ impl Machine<'_> {
     /// Takes note of a struct or list, where something closes.
     #[inline]
     pub(crate) fn note_literal(&mut self, v: Vid, c: Conj) {
+        self.vm(v).of_def |= c.flags & OF_DEF != 0;
         if let Some(extra) = &mut self.vm(v).extra
             && !extra.reqs.is_empty()
             && !extra.literals.contains(&c.close)

@@ -25,7 +25,7 @@
 //! `1`.
 
 use super::data::{
-    ArcKind, CYCLE_FLAGS, CYCLIC, CloseId, Conj, Data, Deep, EMBED, ErrId, Forward, INLINE, LATE,
+    ArcKind, CYCLIC, CloseId, Conj, Data, Deep, EMBED, ErrId, Forward, INHERITED, INLINE, LATE,
     Mark, Msg, Occurrence, Phase, Req, Src, Task, TaskKind, TaskState, Val, Vid,
 };
 use super::state::Machine;
@@ -131,7 +131,7 @@ impl Machine<'_> {
         let mut i = 0;
         while let Some(&(v, conj)) = self.v(w).extra.as_ref().and_then(|x| x.followers.get(i)) {
             i += 1;
-            let flags = conj.flags | (wc.flags & CYCLE_FLAGS);
+            let flags = conj.flags | (wc.flags & INHERITED);
             let conj = Conj { src: wc.src, env: wc.env, flags, ..conj };
             match self.v(v).phase {
                 Phase::Expanding => self.process(v, conj, false),
@@ -151,6 +151,7 @@ impl Machine<'_> {
         vertex.maybe_struct = false;
         vertex.maybe_any = false;
         vertex.says_open = false;
+        vertex.of_def = false;
         vertex.is_list = false;
         vertex.list_closed = false;
         vertex.noncyclic = false;
@@ -510,7 +511,7 @@ impl Machine<'_> {
         // `close` closes one level; a definition closes everything below, too.
         let id = self.new_close(c.close, c.flags & EMBED != 0);
         self.add_req(v, Req { id, recursive: false });
-        let flags = c.flags & CYCLE_FLAGS;
+        let flags = c.flags & INHERITED;
         // Only a struct can be closed.
         self.unify_val(v, Val::Kind(Kind::STRUCT), c);
         Conj { src: Src::Expr(arg), close: id, flags, ..c }

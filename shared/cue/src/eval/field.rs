@@ -16,8 +16,8 @@
 //! pattern.
 
 use super::data::{
-    ArcKind, CYCLE_FLAGS, Conj, Data, EMBED, EnvId, Msg, OPTIONAL, Pattern, Res, Src, TaskKind,
-    Val, Vid,
+    ArcKind, Conj, Data, EMBED, EnvId, INHERITED, Msg, OPTIONAL, Pattern, Res, Src, TaskKind, Val,
+    Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -71,7 +71,7 @@ impl Machine<'_> {
         for literals in [true, false] {
             for &embed in tmpl.embeds() {
                 if matches!(ir.expr(embed), Expr::Struct(_)) == literals {
-                    let flags = (c.flags & CYCLE_FLAGS) | EMBED;
+                    let flags = (c.flags & INHERITED) | EMBED;
                     self.process(v, Conj { src: Src::Expr(embed), env, flags, ..c }, false);
                 }
             }
@@ -79,7 +79,7 @@ impl Machine<'_> {
         // Guards and loops may ask for any field of the literal, so they wait until the vertex is
         // settled.
         for &comp in tmpl.comps() {
-            let flags = (c.flags & CYCLE_FLAGS) | EMBED;
+            let flags = (c.flags & INHERITED) | EMBED;
             self.push_task(v, TaskKind::Comp(comp), Conj { env, flags, ..c });
         }
     }

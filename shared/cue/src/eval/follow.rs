@@ -19,8 +19,8 @@
 //! pattern meets no field, and the structure ends.
 
 use super::data::{
-    AGAIN, ArcKind, CYCLE_FLAGS, CYCLIC, Conj, EMBED, EnvId, Forward, INLINE, Msg, OPTIONAL, Phase,
-    Refs, RefsId, Req, Src, Vid,
+    AGAIN, ArcKind, CYCLIC, Conj, EMBED, EnvId, Forward, INHERITED, INLINE, Msg, OF_DEF, OPTIONAL,
+    Phase, Refs, RefsId, Req, Src, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -120,15 +120,14 @@ impl Machine<'_> {
         }
         if closes {
             // `{#A}` is whatever `#A` is.
-            let top = |c: &Conj| matches!(c.src, Src::Expr(e) if self.ir.is_any(e));
-            if conj.flags & EMBED != 0 && self.v(w).conjs.iter().all(top) {
+            if conj.flags & EMBED != 0 && self.is_any_of(w) {
                 self.vm(v).maybe_any = true;
             }
             // From here on the fields have to come through this reference, at every depth.
             let id = self.new_close(conj.close, conj.flags & EMBED != 0);
             self.add_req(v, Req { id, recursive: true });
             conj.close = id;
-            conj.flags &= !EMBED;
+            conj.flags = conj.flags & !EMBED | OF_DEF;
         }
         if cyclic {
             conj.flags |= CYCLIC;
@@ -177,7 +176,7 @@ impl Machine<'_> {
             && let Some(&wc) = self.v(w).conjs.get(i)
         {
             // How it was reached is inherited: what comes by a cyclic reference is cyclic.
-            let flags = conj.flags | (wc.flags & CYCLE_FLAGS);
+            let flags = conj.flags | (wc.flags & INHERITED);
             self.process(v, Conj { src: wc.src, env: wc.env, flags, ..conj }, false);
             i += 1;
         }
@@ -275,6 +274,34 @@ impl Machine<'_> {
                 _ => return false,
             }
         }
+    }
+
+    /// Whether a vertex is declared as `_`, or by references to what is.
+    fn is_any_of(&mut self, w: Vid) -> bool {
+        let top = |c: &Conj| matches!(c.src, Src::Expr(e) if self.ir.is_any(e));
+        if self.v(w).conjs.iter().all(top) {
+            return true;
+        }
+        let names = |c: &Conj| match c.src {
+            Src::Expr(e) => {
+                matches!(self.ir.expr(e), Expr::Ref { .. } | Expr::Sel(..) | Expr::Index(..))
+            }
+            _ => false,
+        };
+        if !self.v(w).conjs.iter().all(names) {
+            return false;
+        }
+        self.expand(w);
+        let vertex = self.v(self.share_root(w));
+        vertex.phase >= Phase::Expanded
+            && vertex.kind == Kind::TOP
+            && vertex.arcs.is_empty()
+            && vertex.checks.is_empty()
+            && !vertex.maybe_struct
+            && vertex
+                .extra
+                .as_ref()
+                .is_none_or(|x| x.tasks.is_empty() && x.disjs.is_empty() && x.cyclic.is_empty())
     }
 
     /// A vertex for a struct or the like in the middle of an expression.

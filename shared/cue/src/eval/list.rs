@@ -12,7 +12,7 @@
 //! Unified with `[_]` besides, which is closed and shorter, it is an error: incompatible list
 //! lengths (1 and 2).
 
-use super::data::{ArcKind, Conj, ListRest, Msg, Src, Vid};
+use super::data::{ArcKind, Conj, ListRest, Msg, Src, Val, Vid};
 use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Expr, ListId};
@@ -24,8 +24,20 @@ impl Machine<'_> {
     pub(crate) fn add_list(&mut self, v: Vid, c: Conj, id: ListId) {
         let tmpl = &self.ir.lists[id.idx()];
         let elems: Vec<_> = tmpl.elems.iter().map(|e| c.field(Src::Expr(*e), c.env)).collect();
-        let rest = tmpl.ellipsis.map(|of| of.map(|e| c.field(Src::Expr(e), c.env)));
+        let rest = self.open_end(v, c, id);
         self.unify_list(v, c, &elems, rest);
+    }
+
+    /// The open end of a list literal. `...` is `..._`, which tells only where something closes.
+    fn open_end(&mut self, v: Vid, c: Conj, id: ListId) -> Option<Option<Conj>> {
+        let of = self.ir.lists[id.idx()].ellipsis?;
+        let closes = || self.v(v).extra.as_ref().is_some_and(|x| !x.reqs.is_empty());
+        let src = match of {
+            Some(e) => Src::Expr(e),
+            None if closes() => self.new_val(Val::Top),
+            None => return Some(None),
+        };
+        Some(Some(c.field(src, c.env)))
     }
 
     /// A list literal with comprehensions among its elements.
@@ -50,7 +62,7 @@ impl Machine<'_> {
                 return Err(self.limit(crate::limits::LimitError::List));
             }
         }
-        let rest = tmpl.ellipsis.map(|of| of.map(|e| c.field(Src::Expr(e), c.env)));
+        let rest = self.open_end(v, c, id);
         self.unify_list(v, c, &elems, rest);
         Ok(())
     }

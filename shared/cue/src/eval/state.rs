@@ -226,6 +226,7 @@ impl<'a> Machine<'a> {
             maybe_struct: false,
             maybe_any: false,
             says_open: false,
+            of_def: false,
             is_list: false,
             list_closed: false,
             noncyclic: false,

@@ -302,7 +302,9 @@ impl Machine<'_> {
     /// Whether a schema has elements or fields that it does not name.
     fn says_more(&self, schema: Vid) -> bool {
         let extra = self.v(schema).extra.as_ref();
-        extra.is_some_and(|x| !x.patterns.is_empty() || x.rests.iter().any(|r| r.conj.is_some()))
+        extra.is_some_and(|x| {
+            !x.patterns.is_empty() || x.rests.iter().any(|r| r.constraint().is_some())
+        })
     }
 
     /// Whether something in what was met cannot be computed yet, definitions and hidden fields aside.

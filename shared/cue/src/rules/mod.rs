@@ -1,6 +1,7 @@
 //! Rules of the language that generated programs were found to break: a test for each, with the
 //! smallest programs. Both evaluators of the reference give these answers.
 
+mod closedness;
 mod composition;
 mod following;
 mod functions;

@@ -18,6 +18,8 @@ pub(crate) enum Src {
 
 /// The conjunct was reached by following a reference in a circle.
 pub(crate) const CYCLIC: u8 = 1;
+/// The conjunct came through a definition.
+pub(crate) const OF_DEF: u8 = 4;
 /// The conjunct is embedded in a struct.
 pub(crate) const EMBED: u8 = 2;
 /// The conjunct was reached through a pattern, which grants one more round in a circle.
@@ -29,7 +31,7 @@ pub(crate) const INLINE: u8 = 32;
 /// The conjunct has waited until the others were distributed.
 pub(crate) const LATE: u8 = 64;
 /// What fields inherit.
-pub(crate) const CYCLE_FLAGS: u8 = CYCLIC | OPTIONAL | AGAIN | INLINE;
+pub(crate) const INHERITED: u8 = CYCLIC | OF_DEF | OPTIONAL | AGAIN | INLINE;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conj {
@@ -82,7 +84,7 @@ impl Conj {
 
     /// The same context for a field: embedding is not inherited.
     pub(crate) fn field(self, src: Src, env: EnvId) -> Self {
-        Self { src, env, flags: self.flags & CYCLE_FLAGS, ..self }
+        Self { src, env, flags: self.flags & INHERITED, ..self }
     }
 }
 

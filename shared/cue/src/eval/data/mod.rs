@@ -7,8 +7,8 @@ mod val;
 mod vertex;
 
 pub(crate) use conj::{
-    AGAIN, CYCLE_FLAGS, CYCLIC, CloseNode, Conj, Data, EMBED, Env, INLINE, LATE, OPTIONAL, Refs,
-    Req, Src,
+    AGAIN, CYCLIC, CloseNode, Conj, Data, EMBED, Env, INHERITED, INLINE, LATE, OF_DEF, OPTIONAL,
+    Refs, Req, Src,
 };
 pub(crate) use err::{Err, Msg};
 pub(crate) use id::{CloseId, DataId, EnvId, ErrId, RefsId, Res, Vid};

@@ -122,6 +122,13 @@ pub(crate) struct ListRest {
     pub(crate) conj: Option<Conj>,
 }
 
+impl ListRest {
+    /// What is said of the elements; `...` alone says nothing, whatever closes them.
+    pub(crate) fn constraint(&self) -> Option<Conj> {
+        self.conj.filter(|conj| !matches!(conj.src, Src::Val(_)))
+    }
+}
+
 /// A path.
 pub(crate) type Labels = SmallVec<[Label; 2]>;
 
@@ -238,6 +245,8 @@ pub(crate) struct Vertex {
     pub(crate) maybe_struct: bool,
     /// Some struct literal says `...`.
     pub(crate) says_open: bool,
+    /// Some of its structs came through a definition.
+    pub(crate) of_def: bool,
     /// `_` is embedded: it stays undecided whether this is a struct.
     pub(crate) maybe_any: bool,
     pub(crate) is_list: bool,

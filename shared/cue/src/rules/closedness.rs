@@ -1,0 +1,87 @@
+//! Rules about what is closed, and what is only said to be.
+
+use crate::{Form, Kind, Limits, Packages, Program};
+
+/// Whether the field at a path is closed as a description has it.
+fn closed(text: &str, path: &str) -> bool {
+    let program = Program::compile("in.cue", text, &Packages::std()).expect(text);
+    let mut evaluation = program.evaluate(&[], &Limits::default());
+    let mut node = evaluation.root();
+    let _ = evaluation.validate(node, false);
+    for step in path.split('.') {
+        node = match step.parse::<usize>() {
+            Ok(i) => evaluation.elements(node)[i],
+            Err(_) => evaluation.lookup(node, step).expect(text),
+        };
+    }
+    evaluation.describe(node).closed
+}
+
+#[test]
+fn what_is_selected_from_a_definition_shows_that_it_was_closed_and_takes_other_fields() {
+    let of = |text: &str| format!("#A: b: {{d: {{}}}}\nz: {{d: {{}}}}\n{text}");
+    for (text, path, expected) in [
+        ("x: (#A & {}).b & {e: {}}", "x", true),
+        ("x: (#A & {}).b & {e: {}}", "x.d", true),
+        ("x: (#A & {}).b & {e: {}}", "x.e", false),
+        ("x: {(#A & {}).b}", "x", true),
+        ("x: {({#A}).b, e: {}}", "x", true),
+        ("a: #A & {}\nx: a.b & {e: {}}", "x", true),
+        ("a: {#A}\nx: a.b & {e: {}}", "x", true),
+        ("x: (#A & {}).b & {e: {}}\ny: x & {f: {}}", "y", true),
+        ("a: close({b: {d: {}}})\nx: (a & {}).b & {e: {}}", "x", false),
+        ("x: z & {e: {}}", "x", false),
+    ] {
+        assert_eq!(closed(&of(text), path), expected, "{text}: {path}");
+    }
+    super::table(&[("#A: b: {d: 1}\nx: (#A & {}).b & {e: 2}", r#"{"x":{"d":1,"e":2}}"#)]);
+}
+
+#[test]
+fn what_closes_an_alternative_does_not_close_the_choice() {
+    for (text, expected) in [
+        ("x: #A | #B", false),
+        ("x: (#A | #B) & (#B | #A)", false),
+        ("x: *#A | #B", false),
+        ("x: #C", true),
+        ("#C: #A | #B\nx: #C & #C", true),
+        ("#C: #A | #B\nx: #C & (#A | #B)", true),
+        ("x: #A | {}", false),
+    ] {
+        let text = format!("#A: f: string\n#B: g?: string\n#C: #A | #B\n{text}");
+        assert_eq!(closed(&text, "x"), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_open_end_of_a_list_in_a_definition_is_one_of_anything_closed() {
+    for (text, path, expected) in [
+        ("#R: [...]\nc: #R & [{b: {}}]", "c.0", true),
+        ("#R: [...]\nc: #R & [{b: {}}]", "c.0.b", false),
+        ("#R: [..._]\nc: #R & [{b: {}}]", "c.0", true),
+        ("#R: a: [...]\nc: #R & {a: [{b: {}}]}", "c.a.0", true),
+        ("c: [...] & [{b: {}}]", "c.0", false),
+    ] {
+        assert_eq!(closed(text, path), expected, "{text}: {path}");
+    }
+    super::table(&[("#R: [...]\nc: #R & [{b: 1}]", r#"{"c":[{"b":1}]}"#)]);
+}
+
+#[test]
+fn what_embeds_what_may_be_anything_by_way_of_others_may_be_anything() {
+    for (text, any) in [
+        ("#F: x: _\nn: {#c: \"0\": #F.x, #c[\"0\"]}", true),
+        ("#F: x: _\nn: {#c: \"0\": (#F & {}).x, #c[\"0\"]}", true),
+        ("n: {#g: x: _, #c: (#g & {}).x, #c}", true),
+        ("n: {#c: _, #c}", true),
+        ("#F: x: {}\nn: {#c: \"0\": #F.x, #c[\"0\"]}", false),
+        ("n: {#g: x: _, #c: (#g & {}).x, #c, d: 1}", false),
+    ] {
+        let program = Program::compile("in.cue", text, &Packages::std()).expect(text);
+        let mut evaluation = program.evaluate(&[], &Limits::default());
+        let root = evaluation.root();
+        let node = evaluation.lookup(root, "n").expect(text);
+        let form = evaluation.describe(node).form;
+        assert_eq!(matches!(form, Some(Form::Type(Kind::TOP))), any, "{text}: {form:?}");
+    }
+}
