@@ -159,11 +159,40 @@ impl Machine<'_> {
             // not.
             if req.recursive
                 && self.v(v).conjs.iter().any(|c| self.is_evidence(c.close, req.id))
+                && !self.is_let_in(v, req.id)
                 && self.closes(parent, req)
             {
                 self.add_req(v, req);
             }
         }
+    }
+
+    /// Whether an occurrence has let in a field that is none of its own, as one that is hidden or by its `...`:
+    /// in `{a: #A & {b: {}}}` the field `b` need not be one of `#A`, and is none because of what stands beside
+    /// the braces.
+    fn is_let_in(&self, v: Vid, r: CloseId) -> bool {
+        let conjs = &self.v(v).conjs;
+        if r.is_none() || conjs.iter().any(|c| self.under(c.close, r)) {
+            return false;
+        }
+        let outer = self.v(self.v(v).parent).extra.as_ref();
+        let opens = || outer.is_some_and(|x| x.opens.iter().any(|o| self.is_evidence(*o, r)));
+        if self.v(v).label.is_string() && !opens() {
+            return false;
+        }
+        let mut around = self.s.close[r.idx()].parent;
+        while !around.is_none() {
+            let node = self.s.close[around.idx()];
+            if node.embedded
+                && conjs
+                    .iter()
+                    .any(|c| self.under(c.close, around) && !self.is_evidence(c.close, r))
+            {
+                return true;
+            }
+            around = node.parent;
+        }
+        false
     }
 
     /// Whether a new field with conjuncts of these ids may be added.

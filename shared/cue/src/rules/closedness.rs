@@ -85,3 +85,22 @@ fn what_embeds_what_may_be_anything_by_way_of_others_may_be_anything() {
         assert_eq!(matches!(form, Some(Form::Type(Kind::TOP))), any, "{text}: {form:?}");
     }
 }
+
+#[test]
+fn what_a_definition_lets_in_it_does_not_close() {
+    super::table(&[
+        ("#A: {...}\n{y: #A & {b: {c: 1}}}\ny: {b: d: 1}", r#"{"y":{"b":{"d":1,"c":1}}}"#),
+        (
+            "#A: {b: {...}}\n{y: #A & {b: c: {e: 1}}}\ny: b: c: d: 1",
+            r#"{"y":{"b":{"c":{"d":1,"e":1}}}}"#,
+        ),
+        (
+            "#A: {}\nz: {y: #A & {_b: {c: 1}}}\nx: {z, y: {_b: d: 1}}",
+            r#"{"z":{"y":{}},"x":{"y":{}}}"#,
+        ),
+        ("#A: {}\n{#B: #A & {#C: {e: \"a\"}}}\n#B: {#C: {}}\nx: #B.#C", r#"{"x":{"e":"a"}}"#),
+        ("#A: {}\nz: {y: #A & {b: {c: 1}}}\nx: {z, y: {b: d: 1}}", "eval"),
+        ("#A: {_b?: {}}\nz: {y: #A & {_b: {c: 1}}}", "eval"),
+        ("#A: {}\ny: {#A, b: {c: 1}}\nx: y & {b: {d: 1}}", "eval"),
+    ]);
+}
