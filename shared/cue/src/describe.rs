@@ -80,6 +80,7 @@ impl Evaluation {
 impl Machine<'_> {
     fn description(&mut self, v: Vid) -> Description {
         let own = self.v(v).error;
+        let not_allowed = self.not_allowed(v);
         let v = if own.is_some() { v } else { self.deref(v) };
         let arcs = self.described_arcs(v);
         let vertex = self.v(v);
@@ -94,7 +95,7 @@ impl Machine<'_> {
             Some(e) if !vertex.atom.is_atom() || self.class(e) == Class::Incomplete => Some(e),
             _ => None,
         };
-        let error = vertex.error.or(incomplete);
+        let error = vertex.error.or(not_allowed).or(incomplete);
         let mut more = 0;
         let mut error = error.and_then(|e| {
             let mut list = Vec::new();

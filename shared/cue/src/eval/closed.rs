@@ -21,7 +21,7 @@
 //! - `b` shows id 1. That is evidence for 1. For 2 it counts too: it came through the literal in which 2 is embedded.
 //! - `c` has only a conjunct without an id, which is evidence for nothing: `x.c: field not allowed`.
 
-use super::data::{ArcKind, CloseId, CloseNode, Conj, Msg, OF_DEF, Phase, Req, Src, Vid};
+use super::data::{ArcKind, CloseId, CloseNode, Conj, ErrId, Msg, OF_DEF, Phase, Req, Src, Vid};
 use super::state::Machine;
 use crate::error::Class;
 use crate::ir::Expr;
@@ -258,6 +258,32 @@ impl Machine<'_> {
     /// Whether an occurrence lies in nothing that closes or embeds.
     fn is_top_level(&self, id: CloseId) -> bool {
         self.s.close.get(id.idx()).is_none_or(|node| node.parent.is_none() && !node.embedded)
+    }
+
+    /// Why a field that is written is none: it is in one that is not allowed, or is optional and would not be
+    /// allowed.
+    pub(crate) fn not_allowed(&mut self, v: Vid) -> Option<ErrId> {
+        let mut at = v;
+        loop {
+            let vertex = self.v(at);
+            let (label, parent) = (vertex.label, vertex.parent);
+            if parent.is_none() || !(label.is_string() || label.is_int()) {
+                return None;
+            }
+            let denied = |e: &ErrId| matches!(self.s.errs[e.idx()].msg, Msg::NotAllowed);
+            if let Some(e) = vertex.error.filter(denied) {
+                return Some(e);
+            }
+            let opened = || self.v(parent).extra.as_ref().is_none_or(|x| x.opened);
+            if vertex.arc == ArcKind::Optional
+                && label.is_string()
+                && !opened()
+                && !self.allows(parent, at)
+            {
+                return Some(self.err(Class::Eval, Msg::NotAllowed, at));
+            }
+            at = parent;
+        }
     }
 
     /// Marks a field that the struct around it does not allow.

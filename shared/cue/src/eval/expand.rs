@@ -458,10 +458,8 @@ impl Machine<'_> {
             }
             Expr::Comp(id) => self.push_task(v, TaskKind::Comp(id), c),
             Expr::Top => {
-                // `_` adds nothing, but embedded it leaves open whether the vertex is a struct.
-                if c.flags & EMBED != 0 {
-                    self.vm(v).maybe_any = true;
-                }
+                // `_` adds nothing, but leaves open whether the vertex is a struct.
+                self.vm(v).maybe_any = true;
             }
             Expr::Bottom => {
                 let err = self.err_at(Class::User, Msg::Bottom, v, &[e]);

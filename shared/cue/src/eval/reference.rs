@@ -308,7 +308,10 @@ impl Machine<'_> {
         {
             return Err(e);
         }
-        if outside && let Some(e) = self.pending(v).or_else(|| self.uncertain(w)) {
+        if outside
+            && let Some(e) =
+                self.pending(v).or_else(|| self.uncertain(w)).or_else(|| self.left_undecided(w))
+        {
             return Err(e);
         }
         let (_, found) = selected?;
@@ -384,6 +387,14 @@ impl Machine<'_> {
         // Of a struct in an expression only what is selected counts.
         let named = vertex.label != Label::NONE && vertex.deep == Deep::Done;
         vertex.extra.as_ref().filter(|_| named)?.child_error
+    }
+
+    /// What a struct waits for that has been gone through and left undecided: as of one that has failed, its
+    /// fields are not found any more by what comes later in the order of evaluation.
+    fn left_undecided(&self, w: Vid) -> Option<ErrId> {
+        let vertex = self.v(self.share_root(w));
+        let left = vertex.label != Label::NONE && vertex.deep == Deep::Done && vertex.is_struct;
+        vertex.incomplete.filter(|_| left)
     }
 
     /// What may define a field, if whoever asks for the field is part of it; of several what is not

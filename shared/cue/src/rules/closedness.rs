@@ -104,3 +104,30 @@ fn what_a_definition_lets_in_it_does_not_close() {
         ("#A: {}\ny: {#A, b: {c: 1}}\nx: y & {b: {d: 1}}", "eval"),
     ]);
 }
+
+#[test]
+fn what_a_struct_does_not_allow_is_an_error_with_all_that_is_in_it() {
+    for (text, path, denied) in [
+        ("#C: {}\nf: #C & {p: q: r: 1}", "f.p.q.r", true),
+        ("#C: {}\nf: #C & {p: [{a: 1}]}", "f.p.0.a", true),
+        ("#C: {}\nf: #C & {p: _h: 1}", "f.p._h", false),
+        ("#C: p: {}\nf: #C & {p: {}}", "f.p", false),
+        ("#C: {}\nf: #C & {p?: 1}", "f.p?", true),
+        ("#C: a?: 1\n#D: b?: 1\nf: #C & #D", "f.a?", true),
+        ("#C: p?: 1\nf: #C & {p?: 1}", "f.p?", false),
+        ("#C: {...}\nf: #C & {p?: 1}", "f.p?", false),
+    ] {
+        let program = Program::compile("in.cue", text, &Packages::std()).expect(text);
+        let mut evaluation = program.evaluate(&[], &Limits::default());
+        let mut node = evaluation.root();
+        for step in path.split('.') {
+            let arcs = evaluation.describe(node).arcs;
+            let label = step.trim_end_matches('?');
+            node = arcs.iter().find(|arc| arc.label == label).expect(text).node;
+        }
+        let class = evaluation.describe(node).error.map(|e| e.class);
+        assert_eq!(class.is_some(), denied, "{text}: {path}");
+    }
+    // An optional field that is not allowed harms nobody.
+    super::table(&[("#C: {}\nf: #C & {p?: 1}", r#"{"f":{}}"#)]);
+}

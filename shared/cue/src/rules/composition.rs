@@ -89,3 +89,20 @@ fn of_the_alternatives_of_a_field_that_something_is_selected_from_those_stay_tha
         ("#A: {a: {b: 1} | {c: 1}, o: a}\ny: (#A & {a: {c: 1}}).o", "incomplete"),
     ]);
 }
+
+#[test]
+fn beside_anything_a_comprehension_that_adds_nothing_makes_no_struct() {
+    table(&[
+        ("a: _\na: {for k, v in {} {(k): v}}", "incomplete"),
+        ("a: _ & {if false {3}}", "incomplete"),
+        ("a: b & {for k, v in {} {(k): v}}\nb: _", "incomplete"),
+        ("a: {for k, v in {} {(k): v}}\n[_]: _", "incomplete"),
+        ("a: {#x: 1, if false {3}} & _", "incomplete"),
+        ("#A: c: _\na: #A & {c: {for k, v in {} {(k): v}}}", "incomplete"),
+        ("a: {for k, v in {} {(k): v}}", r#"{"a":{}}"#),
+        ("a: _ & {for k, v in {} {b: v}}", r#"{"a":{}}"#),
+        ("a: _ & {if true {}}", r#"{"a":{}}"#),
+        ("a: _ & {if false {3}} & {#x: 1}", r#"{"a":{}}"#),
+        ("a: _ & {(k): 1}\nk: \"b\"", r#"{"a":{"b":1},"k":"b"}"#),
+    ]);
+}

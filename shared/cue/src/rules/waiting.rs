@@ -285,3 +285,24 @@ fn what_refers_to_a_field_that_needs_it_is_a_circle_whatever_kind_the_field_is_o
         ("c: int & (f + 1)\nf: 2", r#"{"c":3,"f":2}"#),
     ]);
 }
+
+#[test]
+fn what_was_left_undecided_has_no_fields_for_what_comes_later() {
+    table(&[
+        ("_x: {y: bool, if y {a: 1}, b: 2}\nc: _x.b", "incomplete"),
+        ("c: _x.b\n_x: {y: bool, if y {a: 1}, b: 2}", r#"{"c":2}"#),
+        ("_x: {y: bool, if y {a: 1}, b: 2}\nc: *_x.b | 4", r#"{"c":4}"#),
+        ("_x: {y: bool, if y {a: 1}, b: 2}\nc: _x.b != _|_", r#"{"c":false}"#),
+        ("_x: {y: string, (y): 1, b: d: 2}\nc: _x.b.d", "incomplete"),
+        ("_x: z: {y: bool, if y {a: 1}, b: 2}\nc: _x.z.b", "incomplete"),
+        ("_x: {y: bool, if y {a: 1}, b: 2}\n_z: _x & {}\nc: _z.b", "incomplete"),
+        ("_x: {y: bool, if y {a: 1}, b: 2}\nc: (_x & {y: true}).b", r#"{"c":2}"#),
+        ("_x: {y: int, z: y + 1, b: 2}\nc: _x.b", r#"{"c":2}"#),
+        ("_x: {z: {y: bool, if y {a: 1}}, b: 2}\nc: _x.b", r#"{"c":2}"#),
+        (
+            "#x: {y: bool, if y {a: 1}, b: d: 2, e: b.d}\nc: #x & {y: true}",
+            r#"{"c":{"y":true,"b":{"d":2},"e":2,"a":1}}"#,
+        ),
+        ("#x: {y: bool, if y {a: 1}, b: 2, e: #x.b}\nc: #x & {y: true}", "incomplete"),
+    ]);
+}
