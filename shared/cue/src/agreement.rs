@@ -149,6 +149,9 @@ fn lists_of_elements_that_are_not_known() {
             ("x: list.UniqueItems() & [1, 2, 1.0]", "[1,2,1.0]"),
             // Open structs may come to differ, closed ones not.
             ("x: list.UniqueItems() & [{a: 1}, {a: 1}]", "incomplete"),
+            ("#A: {a: 1, b?: int}\nx: list.UniqueItems() & [{a: 1}, #A]", "incomplete"),
+            ("#A: {a: 1, b?: int & string}\nx: list.UniqueItems() & [{a: 1}, #A]", "eval"),
+            ("#A: {a: 1, #b: int}\nx: list.UniqueItems() & [{a: 1}, #A]", "eval"),
             ("#A: {a: int}\nx: list.UniqueItems() & [#A & {a: 1}, #A & {a: 1}]", "eval"),
             ("x: list.UniqueItems() & [[1], [1]]", "eval"),
             ("x: list.UniqueItems() & [int, int]", "incomplete"),

@@ -2,7 +2,7 @@
 
 use crate::api::{Evaluation, Marker};
 use crate::error::{Class, Error};
-use crate::eval::{ArcKind, Func, Machine, Mode, Val, Vid};
+use crate::eval::{ArcKind, Forward, Func, Machine, Mode, Val, Vid};
 use crate::ir::Expr;
 use crate::kind::Kind;
 use crate::label::LabelKind;
@@ -71,6 +71,9 @@ impl Evaluation {
     pub fn describe(&mut self, node: Node) -> Description {
         self.with(|m| {
             let v = Vid(node.0);
+            if m.is_part_of_no_choice(v) {
+                return m.described_as_written(v);
+            }
             m.deep(v);
             m.description(v)
         })
@@ -78,6 +81,35 @@ impl Evaluation {
 }
 
 impl Machine<'_> {
+    /// Whether a vertex lies in one of which no alternative can be chosen: fields are computed in the alternatives.
+    fn is_part_of_no_choice(&self, v: Vid) -> bool {
+        let mut at = self.v(v).parent;
+        while !at.is_none() {
+            let vertex = self.v(at);
+            let left =
+                vertex.extra.as_ref().is_some_and(|x| !x.disjs.is_empty() && x.alts.is_empty());
+            if left && vertex.forward == Forward::No && vertex.incomplete.is_some() {
+                return true;
+            }
+            at = vertex.parent;
+        }
+        false
+    }
+
+    /// What is known of a vertex without computing it.
+    fn described_as_written(&mut self, v: Vid) -> Description {
+        self.expand(v);
+        let vertex = self.v(v);
+        let kind = match (vertex.is_struct, vertex.is_list) {
+            (true, _) => Kind::STRUCT,
+            (_, true) => Kind::LIST,
+            _ => return self.scalar_description(&Val::Top),
+        };
+        let closed = vertex.list_closed;
+        let arcs = self.described_arcs(v);
+        Description { kind, closed, form: None, error: None, more: 0, sources: Vec::new(), arcs }
+    }
+
     fn description(&mut self, v: Vid) -> Description {
         let own = self.v(v).error;
         let not_allowed = self.not_allowed(v);

@@ -247,9 +247,17 @@ impl Machine<'_> {
                 let arcs = self.v(w).arcs.clone();
                 closed
                     && arcs.iter().all(|&(label, arc)| {
-                        label.is_let()
-                            || self.v(arc).arc == super::ArcKind::Optional
-                            || self.is_final(arc)
+                        // What may still be given tells two structs apart, if it can be given.
+                        let given = self.v(arc).arc == super::ArcKind::Member;
+                        let regular = label.is_string() || label.is_int();
+                        match (regular, given) {
+                            (false, _) => true,
+                            (true, true) => self.is_final(arc),
+                            (true, false) => {
+                                self.deep_aside(arc);
+                                self.final_error(arc).or_else(|| self.not_allowed(arc)).is_some()
+                            }
+                        }
                     })
             }
         };

@@ -1,6 +1,7 @@
 //! Rules about composition: definitions next to scalars, open definitions, the fields and marks of alternatives.
 
 use super::table;
+use crate::{Form, Kind, Limits, Packages, Program};
 
 #[test]
 fn a_guard_may_add_definitions_to_a_scalar() {
@@ -105,4 +106,28 @@ fn beside_anything_a_comprehension_that_adds_nothing_makes_no_struct() {
         ("a: _ & {if false {3}} & {#x: 1}", r#"{"a":{}}"#),
         ("a: _ & {(k): 1}\nk: \"b\"", r#"{"a":{"b":1},"k":"b"}"#),
     ]);
+}
+
+#[test]
+fn fields_beside_a_choice_that_cannot_be_made_are_computed_by_nobody() {
+    for (text, path) in [
+        ("l: [\"\\(c)\", 1 + 1]\nl: [...] | *[]\nc: _", "l[0]"),
+        ("l: [\"\\(c)\", 1 + 1]\nl: [...] | *[]\nc: _", "l[1]"),
+        ("l: {a: \"\\(c)\", e: f: 1 + 1}\nl: {b: 1} | {d: 1}\nc: _", "l.a"),
+        ("l: {a: \"\\(c)\", e: f: 1 + 1}\nl: {b: 1} | {d: 1}\nc: _", "l.e.f"),
+    ] {
+        let program = Program::compile("in.cue", text, &Packages::std()).expect(text);
+        let mut evaluation = program.evaluate(&[], &Limits::default());
+        let root = evaluation.root();
+        assert!(evaluation.describe(root).error.is_none());
+        let mut node = root;
+        for step in path.split(['.', '[']) {
+            let arcs = evaluation.describe(node).arcs;
+            let label = step.trim_end_matches(']');
+            node = arcs.iter().find(|arc| arc.label == label).expect(text).node;
+        }
+        let description = evaluation.describe(node);
+        assert!(matches!(description.form, Some(Form::Type(Kind::TOP))), "{text}: {path}");
+        assert!(description.error.is_none(), "{text}: {path}");
+    }
 }
