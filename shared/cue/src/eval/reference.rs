@@ -445,7 +445,7 @@ impl Machine<'_> {
                 return e;
             }
         }
-        let kind = self.node_kind(w);
+        let kind = self.kind_as_tried(w).unwrap_or_else(|| self.node_kind(w));
         let vertex = self.v(w);
         // It is of another kind, whatever is still said of it.
         if plain && !(kind.intersects(wanted) || kind.is_bottom() || a_struct) {
@@ -507,6 +507,12 @@ impl Machine<'_> {
             && !self.pattern_may_allow(w, label);
         let class = if closed { Class::Eval } else { Class::Incomplete };
         self.err_at(class, Msg::Undefined(label, w), Vid::NONE, &[at])
+    }
+
+    /// The kind of the alternative that is tried in the place of a vertex.
+    fn kind_as_tried(&self, w: Vid) -> Option<Kind> {
+        let tried = self.v(w).extra.as_ref()?.active?;
+        Some(self.v(tried).kind)
     }
 
     /// What a struct cannot be put together without.

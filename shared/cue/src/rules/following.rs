@@ -114,3 +114,17 @@ fn a_definition_that_is_anything_closes_all_the_same() {
         ("#A: _\nl: #A & {f: 1}\nm: l & {g: 1}", r#"{"l":{"f":1},"m":{"f":1,"g":1}}"#),
     ]);
 }
+
+#[test]
+fn what_is_selected_from_a_field_by_its_own_alternatives_is_tried_with_each() {
+    table(&[
+        ("d: 3 | 1\nd: d[0]", "eval"),
+        ("d: d.a\nd: 3 | 1", "eval"),
+        ("d: *3 | 1\nd: d.a + 1", "eval"),
+        ("d: 3 | 1\nd: e\ne: d.a", "eval"),
+        ("d: 3 | {a: 3}\nd: d.a", "eval"),
+        ("d: 3 | {}\nd: d.a", "incomplete"),
+        ("d: 3 | {a: {b: 1}}\nd: d.a", r#"{"d":{"a":{"b":1},"b":1}}"#),
+        ("d: 3 | 1\nc: d[0]", "incomplete"),
+    ]);
+}
