@@ -54,7 +54,11 @@ impl Machine<'_> {
         // Of what is built inside of an expression only what is selected is computed: it ends unless
         // that leads to the same reference again.
         let inline = conj.flags & INLINE != 0;
-        let mut again = !(ancestor && inline && self.is_expression_within(w, v));
+        let built = ancestor && inline;
+        let mut again = !(built && self.is_expression_within(w, v));
+        // Of what an expression makes to select from only what is selected is computed: as it is named it may
+        // contain itself.
+        let selected = built && again;
         // What came through a pattern and goes round once more does so for as long as something else
         // gives the vertex content.
         let fed = || self.v(v).conjs.iter().any(|c| c.flags & (CYCLIC | AGAIN) == 0);
@@ -87,7 +91,7 @@ impl Machine<'_> {
         // Nothing else defines the vertex, and nothing depends on how it was reached: it stands for
         // the target, and no conjunct is copied.
         if sole
-            && !cyclic
+            && (!cyclic || selected)
             && conj.flags & (EMBED | CYCLIC) == 0
             && self.is_plain(conj.close)
             && !self.v(v).label.is_def()
@@ -145,10 +149,10 @@ impl Machine<'_> {
             if inline && again && self.is_selection(w) {
                 return;
             }
-            if inline && again {
+            if inline && again && !selected {
                 let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, v);
                 self.fail(v, e);
-            } else if self.v(v).noncyclic || inline {
+            } else if self.v(v).noncyclic || inline && !selected {
                 self.take_conjs(v, conj, own);
             } else {
                 // Put aside until something else gives the vertex structure.

@@ -128,3 +128,21 @@ fn what_is_selected_from_a_field_by_its_own_alternatives_is_tried_with_each() {
         ("d: 3 | 1\nc: d[0]", "incomplete"),
     ]);
 }
+
+#[test]
+fn what_an_expression_makes_may_contain_itself_where_that_is_not_selected() {
+    table(&[
+        ("a: {p: {x: p, y: 1}}.p.x.y", r#"{"a":1}"#),
+        ("a: {p: {x: p, y: 1}}.p.x.x.y + 1", r#"{"a":2}"#),
+        ("a: {p: {x: p & {}, y: 1}}.p.x.y", r#"{"a":1}"#),
+        ("a: {p: {x: {p}, y: 1}}.p.x.y", r#"{"a":1}"#),
+        ("a: {p: {x: p, x: {z: 1}, y: 1}}.p.x.x.z", r#"{"a":1}"#),
+        ("a: ({p: {x: p, y: int}} & {p: y: 2}).p.x.y", r#"{"a":2}"#),
+        ("a: {p: {x: p, y: 1}}.p", "structural cycle"),
+        ("a: {p: {x: p, y: 1}}.p.x", "structural cycle"),
+        ("a: {p: {x: {p}, y: 1}}.p", "structural cycle"),
+        ("a: {p: {x: p, x: {z: 1}, y: 1}}.p", "structural cycle"),
+        ("a: {p: {x: p, y: 1}}", "structural cycle"),
+        ("#F: {n: int, out: (#F & {n: n - 1}).out}\na: (#F & {n: 3}).out", "structural cycle"),
+    ]);
+}
