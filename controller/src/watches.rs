@@ -241,7 +241,7 @@ fn is_edit(change: &Change<Application>) -> bool {
 fn is_redefined<T: Resource>(change: &Change<T>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     let (old, new) = (old.meta(), new.meta());
-    // One that was deleted and created anew may have the same generation.
+    // A recreated one may have the same generation.
     old.uid != new.uid
         || old.generation != new.generation
         || old.labels != new.labels
