@@ -231,9 +231,7 @@ fn waits(context: &Context, app: &Application) -> bool {
 fn is_edit(change: &Change<Application>) -> bool {
     let Some(new) = &change.new else { return false };
     let (metadata, observed) = (&new.metadata, new.status.observed_generation);
-    let is_marked = change.old.as_ref().is_some_and(|old| {
-        metadata.labels != old.metadata.labels || metadata.annotations != old.metadata.annotations
-    });
+    let is_marked = change.old.as_ref().is_some_and(|old| is_marked(&old.metadata, metadata));
     is_marked || metadata.deletion_timestamp.is_some() || metadata.generation != Some(observed)
 }
 
@@ -242,10 +240,12 @@ fn is_redefined<T: Resource>(change: &Change<T>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     let (old, new) = (old.meta(), new.meta());
     // A recreated one may have the same generation.
-    old.uid != new.uid
-        || old.generation != new.generation
-        || old.labels != new.labels
-        || old.annotations != new.annotations
+    old.uid != new.uid || old.generation != new.generation || is_marked(old, new)
+}
+
+/// Whether labels or annotations are others than before: they do not count as another generation.
+fn is_marked(old: &ObjectMeta, new: &ObjectMeta) -> bool {
+    old.labels != new.labels || old.annotations != new.annotations
 }
 
 /// Starts the watch of WorkflowRuns.
@@ -322,6 +322,7 @@ mod tests {
             assert_eq!(is_edit(&change), edit, "{old:?} {new:?}");
         }
     }
+
     #[test]
     fn a_status_redefines_nothing() {
         let definition = |generation: i64, uid: &str, label: &str, latest: &str| {

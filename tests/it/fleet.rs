@@ -126,7 +126,7 @@ impl World {
         let log = self.cluster.audit_log();
         vela_tests::fixtures::quiet(&log, Duration::from_secs(2), of_an_application).await;
         let entries = audit::read(&log, from).unwrap().into_iter().filter(of_an_application);
-        let writers = fleet::writers(entries, app_of);
+        let writers = fleet::writers(entries, fleet::application_of);
         assert!(!writers.is_empty(), "nothing was written");
         for (app, pods) in writers {
             assert!(!fleet::interleave(&pods), "{app}: {pods:?} interleave");
@@ -188,13 +188,9 @@ fn names() -> impl Iterator<Item = String> {
 
 /// Whether a replica wrote it for an Application of these tests.
 fn of_an_application(entry: &Entry) -> bool {
-    entry.is_controllers_write() && entry.code < 300 && app_of(entry).starts_with("app-")
-}
-
-/// The Application that a write is for: its own name, or that of its ConfigMap, revision or tracker.
-fn app_of(entry: &Entry) -> String {
-    let parts: Vec<&str> = entry.name.split('-').take(2).collect();
-    parts.join("-")
+    entry.is_controllers_write()
+        && entry.code < 300
+        && fleet::application_of(entry).starts_with("app-")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -331,8 +327,9 @@ impl World {
     /// The replicas that wrote for an Application from a position of the audit log on.
     fn writers(&self, from: u64, name: &str) -> BTreeSet<String> {
         let log = audit::read(&self.cluster.audit_log(), from).unwrap();
-        let of_app =
-            log.into_iter().filter(|entry| of_an_application(entry) && app_of(entry) == name);
+        let of_app = log
+            .into_iter()
+            .filter(|entry| of_an_application(entry) && fleet::application_of(entry) == name);
         of_app.map(|entry| entry.agent.split('/').nth(2).unwrap_or_default().to_owned()).collect()
     }
 
@@ -556,7 +553,7 @@ async fn the_applications_of_a_dead_pool_wait_for_it_where_they_shall() {
     let log = audit::read(&world.cluster.audit_log(), from).unwrap();
     let written = log.into_iter().filter(|entry| {
         of_an_application(entry)
-            && gold.contains(&app_of(entry))
+            && gold.contains(&fleet::application_of(entry))
             && entry.agent.split('/').nth(2) == Some("controller-0")
     });
     let resources: BTreeSet<String> = written.map(|entry| entry.resource).collect();

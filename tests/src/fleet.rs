@@ -6,6 +6,7 @@ use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
+use vela_api::names::annotation;
 
 use crate::audit::Entry;
 use crate::cluster::Cluster;
@@ -13,8 +14,6 @@ use crate::deploy::{Deployed, NAMESPACE, Options, Program, RELEASE};
 
 /// Buckets of a pool.
 const BUCKETS: usize = 256;
-/// The annotation of a member's Lease that says how many buckets it holds.
-const HELD: &str = "controller.core.oam.dev/buckets";
 
 /// All replicas of the controller work.
 #[must_use]
@@ -59,7 +58,7 @@ pub async fn buckets(client: &Client) -> Result<BTreeMap<String, usize>> {
     let of = |lease: &Lease| {
         let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
         let pod = lease.metadata.name.as_deref()?.strip_prefix(&prefix)?.to_owned();
-        let count = lease.annotations().get(HELD)?.parse().ok()?;
+        let count = lease.annotations().get(annotation::FLEET_BUCKETS)?.parse().ok()?;
         (!holder.is_empty()).then_some((pod, count))
     };
     Ok(leases.list(&ListParams::default()).await?.items.iter().filter_map(of).collect())
@@ -75,6 +74,14 @@ pub async fn is_balanced(client: &Client, members: usize) -> Result<bool> {
     Ok(buckets.len() == members
         && buckets.values().sum::<usize>() == BUCKETS
         && most.zip(least).is_some_and(|(most, least)| most - least <= 1))
+}
+
+/// The Application that a write is for, of one whose name is `app-NUMBER`: its own name, or that of its ConfigMap, revision or
+/// tracker.
+#[must_use]
+pub fn application_of(entry: &Entry) -> String {
+    let parts: Vec<&str> = entry.name.split('-').take(2).collect();
+    parts.join("-")
 }
 
 /// The Pods that wrote for each Application, in order, each once for writes in a row.

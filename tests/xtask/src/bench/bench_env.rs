@@ -16,7 +16,6 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams,
 };
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
@@ -24,6 +23,7 @@ use serde_json::{Value, json};
 use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Binaries, Deployed, Options, Profile, apply};
+use vela_tests::fixtures::resource;
 use vela_tests::proc::{Usage, usage};
 use vela_tests::progress::Step;
 
@@ -129,12 +129,12 @@ impl Spent {
 impl BenchEnv {
     /// All objects of one of our kinds.
     pub(crate) fn all(&self, kind: &str) -> Api<DynamicObject> {
-        Api::all_with(self.client.clone(), &resource(kind))
+        Api::all_with(self.client.clone(), &resource(vela_api::V1BETA1, kind))
     }
 
     /// Those of one namespace.
     pub(crate) fn within(&self, namespace: &str, kind: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, &resource(kind))
+        Api::namespaced_with(self.client.clone(), namespace, &resource(vela_api::V1BETA1, kind))
     }
 
     pub(crate) async fn namespace(&self, name: &str) -> Result<()> {
@@ -322,11 +322,6 @@ pub(crate) async fn time_until(
         }
     }
     bail!("{name} was not as wanted after {seconds} s");
-}
-
-/// One of our kinds.
-pub(crate) fn resource(kind: &str) -> ApiResource {
-    ApiResource::from_gvk(&GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind))
 }
 
 /// The phase of an Application.

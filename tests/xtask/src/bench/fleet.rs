@@ -20,11 +20,12 @@ use tokio::sync::watch;
 use tokio::time::{interval, sleep};
 use vela_tests::audit::{self, Entry};
 use vela_tests::deploy::{Options, Program};
+use vela_tests::fixtures::resource;
 use vela_tests::fleet;
 use vela_tests::proc::usage;
 use vela_tests::progress::Step;
 
-use super::bench_env::{self, BenchEnv, Setup, resource};
+use super::bench_env::{self, BenchEnv, Setup};
 use super::edits::{Times, line, seconds};
 use super::settled::{Names, application as light};
 
@@ -186,8 +187,8 @@ async fn hand_over(
     let is_deletion =
         |entry: &&Entry| entry.resource == "configmaps" && entry.verb.starts_with("delete");
     outcome.deleted += entries.iter().filter(is_deletion).count();
-    entries.retain(|entry| application_of(entry).starts_with("app-"));
-    let interleaved = fleet::writers(entries, application_of).into_iter();
+    entries.retain(|entry| fleet::application_of(entry).starts_with("app-"));
+    let interleaved = fleet::writers(entries, fleet::application_of).into_iter();
     let interleaved = interleaved.filter(|(_, pods)| fleet::interleave(pods));
     outcome.interleaved.extend(interleaved.map(|(app, pods)| format!("{app}: {pods:?}")));
     goes.start(&bench_env.cluster)?;
@@ -260,7 +261,7 @@ impl Load {
         let all = Api::<DynamicObject>::namespaced_with(
             self.client.clone(),
             NAMESPACE,
-            &resource("Application"),
+            &resource(vela_api::V1BETA1, "Application"),
         );
         all.patch(&name, &PatchParams::default(), &edit).await?;
         Ok(())
@@ -314,12 +315,6 @@ async fn balanced(bench_env: &BenchEnv, members: u8) -> Result<()> {
 
 fn application_name(index: usize) -> String {
     format!("app-{index}")
-}
-
-/// The Application that a write is for: its own name, or that of its ConfigMap, revision or tracker.
-fn application_of(entry: &Entry) -> String {
-    let parts: Vec<&str> = entry.name.split('-').take(2).collect();
-    parts.join("-")
 }
 
 /// An Application of one ConfigMap that holds a value.

@@ -18,10 +18,10 @@ pub(crate) enum Src {
 
 /// The conjunct was reached by following a reference in a circle.
 pub(crate) const CYCLIC: u8 = 1;
-/// The conjunct came through a definition.
-pub(crate) const OF_DEF: u8 = 4;
 /// The conjunct is embedded in a struct.
 pub(crate) const EMBED: u8 = 2;
+/// The conjunct came through a definition.
+pub(crate) const OF_DEF: u8 = 4;
 /// The conjunct was reached through a pattern, which grants one more round in a circle.
 pub(crate) const OPTIONAL: u8 = 8;
 /// That round has been taken.
