@@ -65,7 +65,7 @@ macro_rules! watch_kind {
     }};
 }
 
-/// Starts the watches of our own kinds.
+/// Starts the watches of our own kinds, but for what is recorded of Applications.
 pub(crate) fn start(
     context: &Arc<Context>,
     client: &kube::Client,
@@ -94,32 +94,6 @@ pub(crate) fn start(
                 }
             }
             queue.add(change.key, class);
-        }
-    });
-    let contents = Arc::clone(&context.revision_contents);
-    let keep = move |revision| Revision::of(revision, &contents);
-    watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, keep, {
-        let queue = Arc::clone(&queue);
-        move |change: Change<Revision>| {
-            // A revision that is gone is created again; the others are our own.
-            if let (Some(old), None) = (change.old, change.new) {
-                old.index().into_iter().for_each(|app| queue.add(app, Class::Drift));
-            }
-        }
-    });
-    let keep = |mut tracker: ResourceTracker| {
-        // What cannot be expanded says so when it is read.
-        let _ = tracker.expand();
-        Packed::of(&tracker)
-    };
-    watch_kind!(tasks, end, client, context.trackers, ResourceTracker, keep, {
-        let (queue, apps) = (Arc::clone(&queue), Arc::clone(&context.apps));
-        move |change: Change<Packed<ResourceTracker>>| {
-            let app = change.new.or(change.old).and_then(|tracker| tracker.index());
-            app.into_iter().for_each(|app| {
-                let class = urgency_of_parts(&apps, &app);
-                queue.add(app, class);
-            });
         }
     });
     let with_rule = watcher::Config::default().labels(names::label::PRUNE);
@@ -201,6 +175,42 @@ pub(crate) fn start(
     referred!(workflows, Workflow);
 }
 
+/// Starts the watches of what is recorded of Applications: many times as much as the Applications.
+pub(crate) fn start_records(
+    context: &Arc<Context>,
+    client: &kube::Client,
+    tasks: &TaskTracker,
+    end: &CancellationToken,
+) {
+    let queue = Arc::clone(&context.queue);
+    let contents = Arc::clone(&context.revision_contents);
+    let keep = move |revision| Revision::of(revision, &contents);
+    watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, keep, {
+        let queue = Arc::clone(&queue);
+        move |change: Change<Revision>| {
+            // A revision that is gone is created again; the others are our own.
+            if let (Some(old), None) = (change.old, change.new) {
+                old.index().into_iter().for_each(|app| queue.add(app, Class::Drift));
+            }
+        }
+    });
+    let keep = |mut tracker: ResourceTracker| {
+        // What cannot be expanded says so when it is read.
+        let _ = tracker.expand();
+        Packed::of(&tracker)
+    };
+    watch_kind!(tasks, end, client, context.trackers, ResourceTracker, keep, {
+        let (queue, apps) = (Arc::clone(&queue), Arc::clone(&context.apps));
+        move |change: Change<Packed<ResourceTracker>>| {
+            let app = change.new.or(change.old).and_then(|tracker| tracker.index());
+            app.into_iter().for_each(|app| {
+                let class = urgency_of_parts(&apps, &app);
+                queue.add(app, class);
+            });
+        }
+    });
+}
+
 /// How urgent a change of an Application is.
 fn urgency(change: &Change<Application>) -> Class {
     if is_edit(change) {
@@ -268,13 +278,11 @@ pub(crate) fn start_runs(
     });
 }
 
-/// Waits until every cache is filled.
-pub(crate) async fn synced(context: &Context) {
+/// Waits until all Applications are known, and what they are made with.
+pub(crate) async fn known(context: &Context) {
     let definitions = &context.definitions;
     tokio::join!(
         context.apps.synced(),
-        context.revisions.synced(),
-        context.trackers.synced(),
         definitions.components.synced(),
         definitions.traits.synced(),
         definitions.policies.synced(),
@@ -284,6 +292,16 @@ pub(crate) async fn synced(context: &Context) {
         definitions.external_policies.synced(),
         definitions.workflows.synced(),
     );
+}
+
+/// Waits until every cache is filled.
+pub(crate) async fn synced(context: &Context) {
+    tokio::join!(known(context), context.revisions.synced(), context.trackers.synced());
+}
+
+/// Whether what is recorded of Applications is known.
+pub(crate) fn has_records(context: &Context) -> bool {
+    context.revisions.is_synced() && context.trackers.is_synced()
 }
 
 #[cfg(test)]

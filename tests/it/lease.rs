@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -14,7 +15,10 @@ use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, NAMESPACE, Options};
 use vela_tests::faults::Door;
 use vela_tests::fixtures::{binaries, quiet, until};
+use vela_tests::gate::{Disturbance, Gate};
 use vela_tests::release::applications;
+
+const LIMIT: Duration = Duration::from_secs(60);
 
 struct World {
     cluster: Cluster,
@@ -242,5 +246,49 @@ async fn an_api_server_may_come_late_and_go_away() {
     }
     world.roll_out("nginx:2", Duration::from_secs(60)).await;
     late.check().unwrap();
+    world.cluster.stop();
+}
+
+/// Of thousands of Applications the records and the objects are many times as much as the Applications, and nobody waits for
+/// their lists with an edit.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_is_served_before_everything_is_listed() {
+    let world = World::new().await;
+    world.roll_out("nginx:1", LIMIT).await;
+    world.quiet().await;
+    let controller = &world.deployed.controller;
+    assert!(controller.stop(Duration::from_secs(20)).unwrap());
+    let gate = Gate::start(&world.cluster, || {}).await.unwrap();
+    let lists = &["applicationrevisions", "resourcetrackers", "deployments"];
+    gate.disturb(Some(Disturbance::ListsHeld(lists)));
+    let direct = Path::new(controller.kubeconfig().unwrap());
+    let through = gate.kubeconfig(&world.cluster, direct).unwrap();
+    let replica = controller.replica(&world.cluster, "controller-2").unwrap();
+    let replica = replica.with_kubeconfig(&through);
+    replica.start(&world.cluster).unwrap();
+    world.roll_out("nginx:2", LIMIT).await;
+    // It has two revisions: what was recorded before is known.
+    until("the new revision", LIMIT, async || {
+        let app = world.applications().get("app").await.unwrap();
+        app.data["status"]["latestRevision"]["revision"] == 2
+    })
+    .await;
+    // Each of the lists was begun and not answered.
+    until("the lists are held", LIMIT, async || gate.disturbed() >= lists.len()).await;
+    assert!(!replica.is_ready().await, "the caches are not filled");
+    // Drift is put back once they are.
+    gate.disturb(None);
+    replica.ready().await.unwrap();
+    let deployments: Api<Deployment> = Api::namespaced(world.client.clone(), "default");
+    let drift = Patch::Merge(json!({"spec": {"template": {"spec": {"containers": [
+        {"name": "front", "image": "nginx:drifted"}]}}}}));
+    deployments.patch("front", &PatchParams::default(), &drift).await.unwrap();
+    until("the image of the spec", LIMIT, async || {
+        let found = deployments.get("front").await.unwrap();
+        let pod = found.spec.unwrap().template.spec.unwrap();
+        pod.containers[0].image.as_deref() == Some("nginx:2")
+    })
+    .await;
+    assert!(replica.stop(Duration::from_secs(20)).unwrap());
     world.cluster.stop();
 }

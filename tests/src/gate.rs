@@ -20,6 +20,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -45,6 +46,8 @@ pub enum Disturbance {
     Slow(Duration),
     /// Every n-th write is carried out, and its connection ends before the answer.
     AnswerLost { every: usize },
+    /// Lists of whole resources, those of one owner aside, are held until something else is asked for.
+    ListsHeld(&'static [&'static str]),
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +75,8 @@ struct State {
     /// By namespace.
     counted: Mutex<BTreeMap<String, Counted>>,
     disturbed: Mutex<Disturbed>,
+    /// What is disturbed became different.
+    changes: watch::Sender<()>,
     kill: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -117,6 +122,7 @@ impl Gate {
             connector: TlsConnector::from(Arc::new(towards_server)),
             counted: Mutex::default(),
             disturbed: Mutex::default(),
+            changes: watch::Sender::new(()),
             kill: Box::new(kill),
         });
         let mut accept = JoinSet::new();
@@ -156,6 +162,7 @@ impl Gate {
     /// From now on requests are disturbed, or pass again.
     pub fn disturb(&self, kind: Option<Disturbance>) {
         *self.state.disturbed.lock() = Disturbed { kind, ..Disturbed::default() };
+        self.state.changes.send_replace(());
     }
 
     /// How many requests were disturbed since that was asked for.
@@ -187,6 +194,7 @@ enum Fate {
     Pass,
     Refuse { code: u16, retry_after: Option<u32> },
     Hold(Duration),
+    HoldWhileDisturbed,
     LoseAnswer,
     DieBefore,
     DieAfter,
@@ -235,6 +243,10 @@ impl State {
             Disturbance::Slow(time) => (1, Fate::Hold(time)),
             Disturbance::AnswerLost { .. } if !request.is_write() => return Fate::Pass,
             Disturbance::AnswerLost { every } => (every, Fate::LoseAnswer),
+            Disturbance::ListsHeld(resources) if request.lists_all_of(resources) => {
+                (1, Fate::HoldWhileDisturbed)
+            }
+            Disturbance::ListsHeld(_) => return Fate::Pass,
         };
         state.seen += 1;
         if !state.seen.is_multiple_of(every) {
@@ -275,6 +287,17 @@ impl Request {
 
     fn is_about(&self, namespace: &str) -> bool {
         self.bytes.windows(namespace.len()).any(|part| part == namespace.as_bytes())
+    }
+
+    /// Whether it lists one of some resources in all namespaces, and not what belongs to one owner.
+    fn lists_all_of(&self, resources: &[&str]) -> bool {
+        let (path, query) = self.target.split_once('?').unwrap_or((&self.target, ""));
+        let resource = path.rsplit('/').next().unwrap_or_default();
+        self.method == "GET"
+            && !path.contains("/namespaces/")
+            && !query.contains("watch=")
+            && !query.contains("%3D")
+            && resources.contains(&resource)
     }
 
     fn line(&self) -> String {
@@ -343,6 +366,10 @@ async fn serve(state: &State, client: TcpStream) -> Result<()> {
                     continue;
                 }
                 Fate::Hold(time) => tokio::time::sleep(time).await,
+                // The next change of what is disturbed lets it pass.
+                Fate::HoldWhileDisturbed => {
+                    let _ = state.changes.subscribe().changed().await;
+                }
                 Fate::LoseAnswer => loses.store(true, Ordering::SeqCst),
                 Fate::DieAfter => dies.store(true, Ordering::SeqCst),
                 Fate::DieBefore => {

@@ -22,6 +22,7 @@ pub mod placement;
 pub(crate) mod policies;
 pub mod readiness;
 mod reconcile;
+pub(crate) mod refresh;
 pub mod release;
 pub mod revision;
 pub mod session;

@@ -33,6 +33,8 @@ use crate::queue::Next;
 
 /// The longest pause between complete reconciles of a settled Application while nothing but the status of its objects changes.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// When an Application is checked again whose objects are still being listed.
+const UNLISTED: Duration = Duration::from_secs(1);
 
 /// A reconcile in progress.
 pub(super) struct Reconcile<'c> {
@@ -62,7 +64,12 @@ impl<'c> Reconcile<'c> {
     ) -> Result<Self, ApiError> {
         let ctx = session.ctx;
         let memory = session.memory();
-        let objects = settled::objects_of(&session, &app).await?.map(|(objects, _)| objects);
+        // Somebody may wait for this reconcile: it does not wait for the objects of all.
+        let is_observed = app.metadata.generation == Some(app.status.observed_generation);
+        let objects = match is_observed {
+            true => settled::objects_of(&session, &app, false).await?.map(|(objects, _)| objects),
+            false => None,
+        };
         let now = ctx.clock.now();
         rollout::note_arrival(&mut memory.lock(), &app, now);
         Ok(Self { ctx, session, app, fresh, objects, memory, doubt: None, now })
@@ -231,9 +238,15 @@ impl<'c> Reconcile<'c> {
         // written; attempts keep their distance that way.
         let waits = status.workflow.as_ref().is_some_and(|workflow| !workflow.finished);
         let rests = end.settled || (waits && delay.is_some_and(|delay| !delay.is_zero()));
-        if rests
-            && let Some((after, recorded)) = settled::objects_of(&self.session, &self.app).await?
-        {
+        let after = match rests {
+            true => settled::objects_of(&self.session, &self.app, true).await,
+            false => Ok(None),
+        };
+        if let Err(ApiError::Listing { .. }) = &after {
+            // What was done is done. What it depends on is known once the objects are listed.
+            return Ok(Next::After(delay.map_or(UNLISTED, |delay| delay.min(UNLISTED))));
+        }
+        if let Some((after, recorded)) = after? {
             if end.settled && after.unwatched {
                 // Nobody says what becomes of it.
                 delay = Some(delay.map_or_else(

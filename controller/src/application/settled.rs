@@ -76,7 +76,7 @@ impl<'a> Subject<'a> {
         if recorded.trackers != versions(stored.collect()) {
             return Ok(None);
         }
-        let Some(objects) = self.objects(&recorded).await? else { return Ok(None) };
+        let Some(objects) = self.objects(&recorded, false).await? else { return Ok(None) };
         let fingerprint = fingerprint(self.app, objects);
         if rest.fingerprint != fingerprint || rest.triggered {
             // A rollout is many changes in a row, and so is a status that says how its object is. What drifted does not wait.
@@ -130,7 +130,11 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// Some of it is still being listed, as for all Applications after a start; that is not reported.
-    async fn objects(&self, recorded: &Recorded) -> Result<Option<Objects>, ApiError> {
+    async fn objects(
+        &self,
+        recorded: &Recorded,
+        is_urgent: bool,
+    ) -> Result<Option<Objects>, ApiError> {
         let Self { ctx, key: app_key, app, clusters } = self;
         let mut hasher = DefaultHasher::new();
         policies::fingerprint(ctx, app).hash(&mut hasher);
@@ -169,7 +173,7 @@ impl<'a> Subject<'a> {
         for (api_version, key) in &recorded.objects {
             // As long as a cluster cannot be reached, there is nothing to check there.
             let Ok(live) = live_objects(ctx, clusters, app_key, &key.cluster) else { continue };
-            let seen = live.seen(api_version, key);
+            let seen = live.seen(api_version, key, is_urgent);
             let seen = match is_local(&key.cluster) {
                 true => Some(seen.await),
                 // What takes long there holds up nothing that the Application has elsewhere.
@@ -226,12 +230,14 @@ fn versions(mut trackers: Vec<(Key, &str)>) -> u64 {
 }
 
 /// The state of everything that the trackers of a reconcile record, and what that is; `None` if some of it cannot be seen.
+/// `is_urgent`: lists that take long are not waited for.
 ///
 /// # Errors
 /// Some of it is still being listed.
 pub(super) async fn objects_of(
     session: &Session<'_>,
     app: &Application,
+    is_urgent: bool,
 ) -> Result<Option<(Objects, Arc<Recorded>)>, ApiError> {
     let current = session.trackers.current(session.run());
     let desired = session.trackers.desired(&current).into_iter();
@@ -246,6 +252,6 @@ pub(super) async fn objects_of(
     };
     let clusters = Arc::clone(&session.clusters);
     let subject = Subject { ctx: session.ctx, key: session.key(), app, clusters };
-    let found = subject.objects(&recorded).await?;
+    let found = subject.objects(&recorded, is_urgent).await?;
     Ok(found.map(|objects| (objects, Arc::new(recorded))))
 }

@@ -279,7 +279,7 @@ impl Queue {
     /// Waits for a key to work on; `None` once the queue is closed. [`Queue::done`] must follow.
     pub async fn next(&self, kind: WorkerKind) -> Option<Key> {
         let wake = match kind {
-            WorkerKind::All => &self.wake,
+            WorkerKind::All | WorkerKind::Urgent => &self.wake,
             WorkerKind::Edits => &self.wake_edits,
         };
         loop {
@@ -302,7 +302,7 @@ impl Queue {
                     }
                     return Some(key);
                 }
-                state.later.peek().map(|Reverse((at, _))| *at).filter(|_| kind == WorkerKind::All)
+                state.later.peek().map(|Reverse((at, _))| *at).filter(|_| kind != WorkerKind::Edits)
             };
             match until {
                 Some(at) => {

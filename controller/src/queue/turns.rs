@@ -22,6 +22,8 @@ pub enum WorkerKind {
     All,
     /// What somebody edited: it does not wait for the end of other work.
     Edits,
+    /// What somebody edited, and what follows from that: as long as the caches are not filled.
+    Urgent,
 }
 
 /// Among how many workers, and by which weights, namespaces share.
@@ -247,6 +249,7 @@ impl Turns {
         let mut order = match kind {
             WorkerKind::All => Class::ALL.to_vec(),
             WorkerKind::Edits => vec![Class::Edit],
+            WorkerKind::Urgent => vec![Class::Edit, Class::Progress, Class::Retry],
         };
         order.retain(|class| self.may_run(*class));
         // Of classes that are as far, the most urgent comes first.

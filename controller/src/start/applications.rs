@@ -6,6 +6,7 @@ use std::time::Instant;
 use futures::FutureExt as _;
 use tokio::task::JoinSet;
 use vela_api::Application;
+use vela_cluster::ApiError;
 use vela_cluster::parking::Worker;
 
 use crate::application::{self, context::AppContext};
@@ -14,7 +15,7 @@ use crate::fleet::Fleet;
 use crate::in_flight::{self, State, Subject};
 use crate::metrics::{AttemptMeter, labels};
 use crate::queue::{Key, Next, WorkerKind};
-use crate::{guard, registry};
+use crate::{guard, registry, watches};
 
 /// The workers of the Application controller: one more than was asked for, for edits alone. They are short work that somebody
 /// waits for.
@@ -38,7 +39,7 @@ pub(super) async fn work(
     meter: AttemptMeter,
 ) {
     let mut parked = JoinSet::new();
-    while let Some(key) = context.queue.next(worker_kind).await {
+    while let Some(key) = next(&context, worker_kind).await {
         // What ended is taken out here, or the set would grow with every parked attempt.
         while parked.try_join_next().is_some() {}
         let set_aside = application::lifecycle::failure::set_aside(&context, &key);
@@ -61,6 +62,18 @@ pub(super) async fn work(
         parked.spawn(work);
     }
     while parked.join_next().await.is_some() {}
+}
+
+/// The next key; until the caches are filled only what somebody waits for. `None`: the queue is closed.
+async fn next(context: &AppContext, worker_kind: WorkerKind) -> Option<Key> {
+    if !watches::has_records(context) {
+        tokio::select! {
+            biased;
+            key = context.queue.next(WorkerKind::Urgent) => return key,
+            () = watches::synced(context) => {}
+        }
+    }
+    context.queue.next(worker_kind).await
 }
 
 /// Does something for an Application if this process holds it; without a fleet it does.
@@ -87,7 +100,7 @@ async fn attempt(
     let subject = Subject::application(&key);
     let entered = context.in_flight.enter(subject, before.as_deref().map(State::from)).await;
     let work = match &fleet {
-        None => application::reconcile(&context, &key).boxed(),
+        None => reconcile(&context, &key).boxed(),
         Some(fleet) => {
             fleet.reconcile(&context, &key, || application::reconcile(&context, &key)).boxed()
         }
@@ -106,6 +119,14 @@ async fn attempt(
     context.metrics.reconcile_time.with_label_values(&labels).observe(time);
     // Last: from here on the same Application may be taken again.
     context.queue.done(key, next);
+}
+
+/// Reconciles an Application. Before the caches are filled, what is recorded of it is read.
+async fn reconcile(context: &AppContext, key: &Key) -> Result<Next, ApiError> {
+    if !watches::has_records(context) {
+        application::refresh::read(context, key).await?;
+    }
+    application::reconcile(context, key).await
 }
 
 /// An Application's phase as metrics name it.

@@ -4,20 +4,27 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::application::context::AppContext;
 use crate::fleet::Fleet;
 use crate::queue::{Key, Queue, WorkerKind};
+
+use super::caches;
 
 /// What is done once for all replicas.
 #[derive(Clone)]
 pub(super) struct Duty {
+    pub(super) context: Arc<AppContext>,
     /// The fleet this process is a member of; without one it does it.
     pub(super) fleet: Option<Arc<Fleet>>,
     pub(super) ending: CancellationToken,
 }
 
 impl Duty {
-    /// Waits until it is this process's. `false`: the process ends.
+    /// Waits until the caches are filled and it is this process's. `false`: the process ends.
     pub(super) async fn begins(&self) -> bool {
+        if !caches::filled(&self.context, &self.ending).await {
+            return false;
+        }
         let Some(fleet) = &self.fleet else { return true };
         tokio::select! {
             () = fleet.until_leading(true) => true,

@@ -4,6 +4,7 @@
 //! what works, and `ending` the one way in which it ends.
 
 mod applications;
+mod caches;
 mod duty;
 mod ending;
 mod leader;
@@ -199,35 +200,22 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let leave = lease_handles.clone();
     let frozen = move || leave.give_up_frozen(&queues);
     vital.watch(end.clone(), frozen).context("cannot start threads")?;
-    watches::start(&context.shared, &client, &tasks, &end);
-    if context.workflow_runs.is_some() {
-        watches::start_runs(&context, &client, &tasks, &end);
-    }
     if let Some(members) = context.clusters.members() {
         let pending = context.clusters.concerned();
         context.metrics.register_clusters(Arc::clone(members), pending)?;
         let (context, client, end) = (Arc::clone(&context), client.clone(), end.clone());
         tasks.spawn(async move { context.clusters.follow(client, &end).await });
     }
-    tokio::select! {
-        () = watches::synced(&context) => {}
-        () = stop.cancelled() => return Ok(()),
+    if !caches::fill(&context, &client, (&tasks, &end), synced, &stop).await {
+        return Ok(());
     }
-    if context.workflow_runs.is_some() {
-        tokio::select! {
-            () = context.runs.store.synced() => {}
-            () = stop.cancelled() => return Ok(()),
-        }
-    }
-    synced.pass();
-    info!(
-        applications = context.apps.len(),
-        definitions = context.definitions.components.len(),
-        "caches are filled"
-    );
     match config.fleet.clone() {
         None => leader::lead(&config, &options, context, lease_handles, &stop, &health).await?,
         Some(fleet) => {
+            // Who joins is given Applications of others, who serve their edits until then.
+            if !caches::filled(&context, &stop).await {
+                return Ok(());
+            }
             member::share(&config, fleet, &options, context, lease_handles, &stop, &health).await?;
         }
     }

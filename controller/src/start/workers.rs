@@ -23,6 +23,7 @@ use crate::queue::{Key, Next, Ours, Queue, WorkerKind};
 use crate::{editor, guard, liveness, registry};
 
 use super::applications;
+use super::caches;
 use super::duty::Duty;
 use super::pod::own_namespace;
 use super::runs;
@@ -75,7 +76,7 @@ pub(super) fn start(
     fleet: Option<&Arc<Fleet>>,
 ) -> anyhow::Result<JoinSet<()>> {
     let mut workers = JoinSet::new();
-    let duty = Duty { fleet: fleet.cloned(), ending: ending.clone() };
+    let duty = Duty { context: Arc::clone(context), fleet: fleet.cloned(), ending: ending.clone() };
     let mut starts = Starts::new(config.start_interval);
     let mut measured = Vec::new();
     if !config.certificates.is_empty() {
@@ -176,6 +177,9 @@ pub(super) fn start(
     if context.clusters.is_on() {
         let (working, until) = (Arc::clone(context), ending.clone());
         workers.spawn(async move {
+            if !caches::filled(&working, &until).await {
+                return;
+            }
             let urgency = |app: &Key| urgency(&working, app);
             tokio::join!(
                 working.clusters.accept(&working.trackers, &until),

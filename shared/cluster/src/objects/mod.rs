@@ -34,6 +34,10 @@ use feeding::Feeding;
 /// the next ones do not wait for it in turn.
 const LIST_TIME: Duration = Duration::from_secs(10);
 
+/// How long a reconcile waits for the first list of a kind of the own cluster before it reads its objects one by one: a list of
+/// thousands may come after a start, and somebody may wait for an edit.
+const SOON: Duration = Duration::from_millis(300);
+
 /// Objects in an answer to a list: a page is in memory as trees, many times the size of what stays.
 const PAGE: u32 = 100;
 
@@ -256,6 +260,8 @@ impl Ended {
 
 /// The objects of one kind, in one version.
 struct Watched {
+    /// When its first list began.
+    started: Instant,
     store: Arc<Store<Live>>,
     ended: Ended,
     completed: Mutex<Completed>,
@@ -285,6 +291,7 @@ impl Watched {
     fn begin(shape: Shape) -> Self {
         let listing = Listing { since: Instant::now(), failed: None, over: false };
         Self {
+            started: listing.since,
             store: Arc::default(),
             ended: Ended::default(),
             completed: Mutex::default(),
@@ -424,15 +431,17 @@ impl LiveObjects {
         kind: &str,
         namespace: &str,
     ) -> Result<Arc<Watched>, ApiError> {
-        let listed = self.list(api_version, kind, namespace).await;
+        let listed = self.list(api_version, kind, namespace, false).await;
         listed.inspect_err(postponed::note)
     }
 
+    /// `is_urgent`: a list of the own cluster that takes long and does not fail is not waited for.
     async fn list(
         &self,
         api_version: &str,
         kind: &str,
         namespace: &str,
+        is_urgent: bool,
     ) -> Result<Arc<Watched>, ApiError> {
         let watched = match self.watched(api_version, kind, "") {
             Some(watched) => watched,
@@ -446,11 +455,20 @@ impl LiveObjects {
         if watched.shape == Shape::Unwatched {
             return Ok(watched);
         }
+        let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
+        // From its beginning on: a reconcile asks for many objects.
+        let soon = SOON.saturating_sub(watched.started.elapsed());
+        if is_urgent
+            && self.own
+            && tokio::time::timeout(soon, watched.store.synced()).await.is_err()
+            && watched.listing.lock().failed.is_none()
+        {
+            return Err(ApiError::Listing { kind, api_version });
+        }
         let left = LIST_TIME.saturating_sub(watched.listing.lock().since.elapsed());
         let synced = tokio::time::timeout(left, watched.store.synced());
         let is_listed =
             if self.own { synced.await } else { parking::waiting(synced).await }.is_ok();
-        let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
         {
             let listing = watched.listing.lock();
             if listing.over {
@@ -538,7 +556,10 @@ impl LiveObjects {
         api_version: &str,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Live>>, ApiError> {
-        let watched = self.listed(api_version, &key.kind, &key.namespace).await?;
+        let watched = match self.list(api_version, &key.kind, &key.namespace, true).await {
+            Err(ApiError::Listing { .. }) if self.own => return self.read(api_version, key).await,
+            listed => listed.inspect_err(postponed::note)?,
+        };
         match watched.shape {
             Shape::Whole => Ok(self.find(&watched, api_version, key).await),
             Shape::Metadata => match self.find(&watched, api_version, key).await {
@@ -550,19 +571,21 @@ impl LiveObjects {
     }
 
     /// What is known of the object of a key without a request: it may have no content. `None`: there is none, its kind is not
-    /// served, or nothing is heard of it.
+    /// served, or nothing is heard of it. `is_urgent`: a list of the own cluster that takes long is not waited for.
     ///
     /// # Errors
-    /// The API server does not answer.
+    /// The kind is still being listed, or the API server does not answer.
     pub async fn seen(
         &self,
         api_version: &str,
         key: &ResourceKey,
+        is_urgent: bool,
     ) -> Result<Option<Arc<Live>>, ApiError> {
-        match self.listed(api_version, &key.kind, &key.namespace).await {
+        match self.list(api_version, &key.kind, &key.namespace, is_urgent).await {
             Ok(watched) => Ok(self.find(&watched, api_version, key).await),
             Err(ApiError::NoSuchKind { .. }) => Ok(None),
-            Err(error) => Err(error),
+            Err(error) if is_urgent => Err(error),
+            Err(error) => Err(error).inspect_err(postponed::note),
         }
     }
 

@@ -180,7 +180,7 @@ async fn of_objects_that_are_too_many_the_metadata_are_kept_and_the_rest_is_read
     assert!(live.bytes() < 100_000, "{}", live.bytes());
     // That there is none is known, and what has not changed is not read again.
     assert!(live.get("v1", &key("none")).await.unwrap().is_none());
-    assert!(live.seen("v1", &key("m8")).await.unwrap().is_some());
+    assert!(live.seen("v1", &key("m8"), false).await.unwrap().is_some());
     let read = seen.lock().iter().filter(|path| path.contains("/namespaces/")).count();
     assert_eq!(read, 1);
 }
@@ -251,7 +251,7 @@ async fn a_list_that_never_ends_takes_no_more_than_its_budget() {
     becomes(&live, Shape::Unwatched).await;
     assert_eq!(live.bytes(), 0);
     assert!(live.get("v1", &key("m7")).await.unwrap().is_some());
-    assert!(live.seen("v1", &key("m7")).await.unwrap().is_none());
+    assert!(live.seen("v1", &key("m7"), false).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -299,9 +299,9 @@ async fn what_may_be_listed_in_single_namespaces_is_watched_there() {
     let mut written = config_map("m8", 10);
     written["metadata"]["namespace"] = "n3".into();
     live.wrote("v1", "ConfigMap", written);
-    assert!(live.seen("v1", &key("n3", "m8")).await.unwrap().is_some());
+    assert!(live.seen("v1", &key("n3", "m8"), false).await.unwrap().is_some());
     live.ended("v1", &key("n3", "m8"), "m8");
-    assert!(live.seen("v1", &key("n3", "m8")).await.unwrap().is_none());
+    assert!(live.seen("v1", &key("n3", "m8"), false).await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
