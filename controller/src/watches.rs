@@ -202,9 +202,14 @@ pub(crate) fn start_records(
     watch_kind!(tasks, end, client, context.trackers, ResourceTracker, keep, {
         let (queue, apps) = (Arc::clone(&queue), Arc::clone(&context.apps));
         move |change: Change<Packed<ResourceTracker>>| {
+            let is_first = change.old.is_none();
             let app = change.new.or(change.old).and_then(|tracker| tracker.index());
             app.into_iter().for_each(|app| {
-                let class = urgency_of_parts(&apps, &app);
+                let class = match urgency_of_parts(&apps, &app) {
+                    // Listed after a start: the object that a settled Application has recorded did not drift.
+                    Class::Drift if is_first => Class::Scan,
+                    class => class,
+                };
                 queue.add(app, class);
             });
         }

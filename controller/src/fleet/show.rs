@@ -99,8 +99,8 @@ fn spoken(pool: &str) -> &str {
 fn overview(names: &Names, leases: &[Lease], now: Timestamp) -> anyhow::Result<String> {
     let table = table(names, leases)?;
     let mut text = format!(
-        "{:<50} {:<12} {:>7} {:>6} {:>12} {:>9}  {}\n",
-        "MEMBER", "POOL", "BUCKETS", "WANTED", "APPLICATIONS", "RENEWED", "STATE"
+        "{:<50} {:<12} {:>7} {:>6} {:>12} {:>8} {:>9}  {}\n",
+        "MEMBER", "POOL", "BUCKETS", "WANTED", "APPLICATIONS", "BACKLOG", "RENEWED", "STATE"
     );
     for member in &table.members {
         let found = leases.iter().find(|found| {
@@ -114,8 +114,12 @@ fn overview(names: &Names, leases: &[Lease], now: Timestamp) -> anyhow::Result<S
             || "-".to_owned(),
             |at| format!("{:.1} s", now.duration_since(at.0).as_secs_f64()),
         );
-        let applications =
-            found.map_or("-", |found| lease::annotation_of(found, annotation::FLEET_APPLICATIONS));
+        let note = |key| found.map_or("", |found| lease::annotation_of(found, key));
+        let applications = or_dash(note(annotation::FLEET_APPLICATIONS));
+        let backlog = match note(annotation::FLEET_BACKLOG) {
+            "" => "-".to_owned(),
+            backlog => format!("{backlog} s"),
+        };
         let mut state = Vec::new();
         if table.holder(&Slot::Lead) == Some(&member.id) {
             state.push("leads");
@@ -129,7 +133,7 @@ fn overview(names: &Names, leases: &[Lease], now: Timestamp) -> anyhow::Result<S
         let (pool, state) = (spoken(&member.pool), state.join(", "));
         writeln!(
             text,
-            "{:<50} {pool:<12} {held:>7} {wanted:>6} {applications:>12} {age:>9}  {state}",
+            "{:<50} {pool:<12} {held:>7} {wanted:>6} {applications:>12} {backlog:>8} {age:>9}  {state}",
             member.id
         )?;
     }
@@ -162,6 +166,10 @@ fn overview(names: &Names, leases: &[Lease], now: Timestamp) -> anyhow::Result<S
         }
     }
     Ok(text)
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
 }
 
 fn buckets(table: &Table) -> impl Iterator<Item = Slot> + '_ {
@@ -212,7 +220,10 @@ mod tests {
         ["a_1", "b_2"].iter().for_each(|id| table.join(&(*id).into(), &"".into(), 1));
         table.join(&"c_3".into(), &"shard-0".into(), 1);
         let of = |pod: &str, id: &str| {
-            let notes = [(annotation::FLEET_APPLICATIONS, "7".to_owned())];
+            let notes = [
+                (annotation::FLEET_APPLICATIONS, "7".to_owned()),
+                (annotation::FLEET_BACKLOG, "0.4".to_owned()),
+            ];
             lease::renewed(lease::new("n", &names.member(pod)), id, 8, &notes)
         };
         let all = vec![
@@ -232,7 +243,7 @@ mod tests {
         let text = overview(&names, &leases, Timestamp::now()).unwrap();
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[1][..5], ["a_1", "default", "512", "128", "7"], "{text}");
+        assert_eq!(lines[1][..7], ["a_1", "default", "512", "128", "7", "0.4", "s"], "{text}");
         assert_eq!(*lines[1].last().unwrap(), "leads", "{text}");
         assert_eq!(
             (lines[2][..4].to_vec(), *lines[2].last().unwrap()),

@@ -223,7 +223,7 @@ impl State {
             let is_drained = !unfinished.contains(name);
             match (held.contains(name), is_drained) {
                 (true, true) => self.member.drained(name),
-                (true, false) => changes.draining += 1,
+                (true, false) => changes.draining.push(name.clone()),
                 (false, true) => {
                     slot.stopped = None;
                     let has_owner =
@@ -299,14 +299,13 @@ impl State {
     pub(super) fn standing(&self, now: Millis) -> Standing {
         let id = self.member.id();
         let table = self.member.table();
-        let is_wanted = |table: &Table, slot: &Slot| {
-            *slot != Slot::Lead && table.target(slot).is_some_and(|of| of == id)
-        };
+        let is_wanted = |table: &Table, slot: &Slot| table.target(slot).is_some_and(|of| of == id);
         Standing {
             is_in: table.is_some_and(|table| table.index(id).is_some()),
             leads: self.slots.get(&Slot::Lead).is_some_and(|slot| slot.works),
-            wanted: table
-                .map_or(0, |table| table.slots().filter(|slot| is_wanted(table, slot)).count()),
+            wanted: table.map_or_else(Vec::new, |table| {
+                table.slots().filter(|slot| is_wanted(table, slot)).collect()
+            }),
             epoch: table.map_or(0, |table| table.epoch),
             left: self.process(now).unwrap_or_default(),
         }
@@ -334,8 +333,8 @@ pub(super) struct Changes {
     pub(super) gone: BTreeSet<Slot>,
     /// How long buckets that were handed over waited for that.
     pub(super) drained: Vec<Millis>,
-    /// How many own ones wait for what is in flight before they are handed over.
-    pub(super) draining: usize,
+    /// Own ones that wait for what is in flight before they are handed over.
+    pub(super) draining: Vec<Slot>,
     /// The table has other pools than before.
     pub(super) has_other_pools: bool,
 }
@@ -347,8 +346,8 @@ pub(super) struct Standing {
     pub(super) is_in: bool,
     /// It has the leader's duties.
     pub(super) leads: bool,
-    /// How many buckets it shall have.
-    pub(super) wanted: usize,
+    /// The slots that it should have.
+    pub(super) wanted: Vec<Slot>,
     /// The epoch of the table.
     pub(super) epoch: u64,
     /// How long it may still write.

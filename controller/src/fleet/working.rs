@@ -20,8 +20,8 @@ impl Buckets {
         self.0.get(usize::from(bucket / 64)).is_some_and(|word| word & (1 << (bucket % 64)) != 0)
     }
 
-    pub(super) fn len(self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
+    pub(super) fn len(self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 }
 
@@ -64,7 +64,7 @@ impl Working {
     }
 
     /// How many buckets that are, in all pools.
-    pub(super) fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> usize {
         self.buckets.values().map(|buckets| buckets.len()).sum()
     }
 }

@@ -34,12 +34,30 @@ impl TakeReason {
     }
 }
 
+/// How many buckets of one pool a replica has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct BucketCounts {
+    /// It works on them.
+    pub(crate) held: usize,
+    /// It should hold them.
+    pub(crate) wanted: usize,
+    /// It is handing them over.
+    pub(crate) draining: usize,
+}
+
+/// The default pool has no name; its shard id has one.
+fn label(pool: &PoolName) -> &str {
+    if pool.is_empty() { MASTER } else { pool }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 /// `vela_shard_*`
 #[derive(Debug)]
 pub(crate) struct FleetMetrics {
-    pub(crate) working: IntGauge,
-    pub(crate) draining: IntGauge,
-    pub(crate) wanted: IntGauge,
+    buckets: IntGaugeVec,
     applications: IntGaugeVec,
     /// The sum of `applications`.
     count: Mutex<usize>,
@@ -69,12 +87,11 @@ impl FleetMetrics {
         // There before the first hand-over: a rate needs two values.
         TakeReason::ALL.iter().for_each(|reason| drop(takes.with_label_values(&[reason.name()])));
         Ok(Self {
-            working: gauge("vela_shard_buckets", "Buckets that this replica holds.")?,
-            draining: gauge(
-                "vela_shard_buckets_draining",
-                "Buckets that this replica is handing over.",
+            buckets: registry.int_gauge_vec(
+                "vela_shard_buckets",
+                "Buckets that this replica holds, should hold, and is handing over, by pool.",
+                &["pool", "state"],
             )?,
-            wanted: gauge("vela_shard_buckets_wanted", "Buckets that this replica should hold.")?,
             applications: registry.int_gauge_vec(
                 "vela_shard_applications",
                 "Applications in this replica's buckets, by pool.",
@@ -116,15 +133,25 @@ impl FleetMetrics {
         })
     }
 
+    /// How many buckets of each pool this replica has.
+    pub(crate) fn set_buckets(&self, counts: &BTreeMap<PoolName, BucketCounts>) {
+        // Pools go.
+        self.buckets.reset();
+        for (pool, count) in counts {
+            for (state, count) in
+                [("held", count.held), ("wanted", count.wanted), ("draining", count.draining)]
+            {
+                self.buckets.with_label_values(&[label(pool), state]).set(number(count));
+            }
+        }
+    }
+
     /// How many Applications of each pool are this replica's.
     pub(crate) fn set_applications(&self, counts: &BTreeMap<PoolName, usize>) {
         // Pools go.
         self.applications.reset();
         for (pool, count) in counts {
-            // The default pool has no name; its shard id has one.
-            let pool = if pool.is_empty() { MASTER } else { pool };
-            let gauge = self.applications.with_label_values(&[pool]);
-            gauge.set(i64::try_from(*count).unwrap_or(i64::MAX));
+            self.applications.with_label_values(&[label(pool)]).set(number(*count));
         }
         *self.count.lock() = counts.values().sum();
     }
@@ -164,5 +191,15 @@ mod tests {
         assert_eq!((metrics.applications(), of(MASTER), of("gold")), (5, 3, 2));
         metrics.set_applications(&BTreeMap::from([("".into(), 4)]));
         assert_eq!((metrics.applications(), of(MASTER), of("gold")), (4, 4, 0));
+    }
+
+    #[test]
+    fn buckets_are_counted_by_pool_and_state() {
+        let metrics = FleetMetrics::new(&Registry::new("test", "0").unwrap()).unwrap();
+        let counts = BucketCounts { held: 100, wanted: 128, draining: 2 };
+        metrics.set_buckets(&BTreeMap::from([("".into(), counts)]));
+        let of = |pool: &str, state: &str| metrics.buckets.with_label_values(&[pool, state]).get();
+        let all = ["held", "wanted", "draining"].map(|state| of(MASTER, state));
+        assert_eq!((all, of("gold", "held")), ([100, 128, 2], 0));
     }
 }

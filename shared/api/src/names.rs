@@ -162,6 +162,8 @@ pub mod annotation {
     pub const FLEET_BUCKETS: &str = "controller.core.oam.dev/buckets";
     /// On the Lease of a member, for people: how many Applications those are.
     pub const FLEET_APPLICATIONS: &str = "controller.core.oam.dev/applications";
+    /// On the Lease of a member, for people: the seconds that it needs for the Applications in its queue.
+    pub const FLEET_BACKLOG: &str = "controller.core.oam.dev/backlog-seconds";
     /// On the Lease of a member, for people: the pool that it is in.
     pub const FLEET_POOL: &str = "controller.core.oam.dev/pool";
     /// On the Lease of a member, for people: the version of the program.

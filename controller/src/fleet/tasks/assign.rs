@@ -15,6 +15,7 @@ use crate::application;
 use crate::fleet::state::{Changes, Standing};
 use crate::fleet::working::Working;
 use crate::fleet::{clock, pool_annotation, shard_label, takeover};
+use crate::metrics::BucketCounts;
 use crate::queue::Class;
 
 impl Runner {
@@ -58,7 +59,7 @@ impl Runner {
         if self.fleet.leads.send_if_modified(|now| std::mem::replace(now, leads) != leads) {
             self.definitions(leads);
         }
-        changes.draining > 0
+        !changes.draining.is_empty()
     }
 
     /// The shards for whose Applications the fleet may write now, and could not before.
@@ -73,12 +74,22 @@ impl Runner {
 
     fn measure(&self, changes: &Changes, standing: &Standing, working: &Working) {
         let metrics = &self.fleet.metrics;
-        metrics.draining.set(number(changes.draining));
+        let mut buckets: BTreeMap<PoolName, BucketCounts> = BTreeMap::new();
+        for (pool, held) in &working.buckets {
+            buckets.entry(Arc::clone(pool)).or_default().held = held.len();
+        }
+        let mut count = |slot: &Slot, add: fn(&mut BucketCounts) -> &mut usize| {
+            // The slot of the leader's duties is no bucket.
+            if let Slot::Bucket(pool, _) = slot {
+                *add(buckets.entry(Arc::clone(pool)).or_default()) += 1;
+            }
+        };
+        standing.wanted.iter().for_each(|slot| count(slot, |counts| &mut counts.wanted));
+        changes.draining.iter().for_each(|slot| count(slot, |counts| &mut counts.draining));
+        metrics.set_buckets(&buckets);
         changes.drained.iter().for_each(|time| metrics.drained(Duration::from_millis(*time)));
-        metrics.wanted.set(number(standing.wanted));
         metrics.epoch.set(i64::try_from(standing.epoch).unwrap_or(i64::MAX));
         metrics.session.set(i64::try_from(standing.left).unwrap_or(i64::MAX));
-        metrics.working.set(i64::from(working.len()));
         let leading = &self.context.metrics.leading;
         let leading = leading.with_label_values(&[&self.options.names.root]);
         leading.set(i64::from(standing.leads));

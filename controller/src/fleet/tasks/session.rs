@@ -70,10 +70,11 @@ impl Runner {
 
     /// What people read on the Lease.
     fn notes(&self) -> Vec<(&'static str, String)> {
-        let metrics = &self.fleet.metrics;
+        let backlog = self.context.queue.load().backlog;
         vec![
-            (annotation::FLEET_BUCKETS, metrics.working.get().to_string()),
-            (annotation::FLEET_APPLICATIONS, metrics.applications().to_string()),
+            (annotation::FLEET_BUCKETS, self.fleet.working.load().len().to_string()),
+            (annotation::FLEET_APPLICATIONS, self.fleet.metrics.applications().to_string()),
+            (annotation::FLEET_BACKLOG, format!("{:.1}", backlog.as_secs_f64())),
             (annotation::FLEET_POOL, self.fleet.pools.own.clone()),
             (annotation::FLEET_VERSION, env!("CARGO_PKG_VERSION").to_owned()),
         ]
