@@ -22,20 +22,20 @@ use vela_tests::release::{admits, applications};
 
 use super::metrics::{documented, printed};
 
-const LIMIT: Duration = Duration::from_secs(60);
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// Applications of each test.
-const APPS: usize = 12;
+pub(super) const APPS: usize = 12;
 
-struct World {
-    cluster: Cluster,
-    deployed: Deployed,
-    client: Client,
-    others: Vec<Program>,
+pub(super) struct World {
+    pub(super) cluster: Cluster,
+    pub(super) deployed: Deployed,
+    pub(super) client: Client,
+    pub(super) others: Vec<Program>,
 }
 
 impl World {
     /// One replica that would share, with flags in addition to those of the chart.
-    async fn of(name: &'static str, flags: &[&str]) -> Self {
+    pub(super) async fn of(name: &'static str, flags: &[&str]) -> Self {
         let cluster = Cluster::start(name).await.unwrap();
         let values = vec!["sharding.mode=auto".to_owned()];
         let controller_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
@@ -49,7 +49,7 @@ impl World {
     }
 
     /// Three replicas that share.
-    async fn new(name: &'static str) -> Self {
+    pub(super) async fn new(name: &'static str) -> Self {
         let mut world = Self::of(name, &[]).await;
         for name in ["controller-2", "controller-3"] {
             world.add(name).await;
@@ -58,23 +58,23 @@ impl World {
         world
     }
 
-    async fn add(&mut self, name: &'static str) {
+    pub(super) async fn add(&mut self, name: &'static str) {
         let replica = self.deployed.controller.replica(&self.cluster, name).unwrap();
         replica.start(&self.cluster).unwrap();
         replica.ready().await.unwrap();
         self.others.push(replica);
     }
 
-    fn leases(&self) -> Api<Lease> {
+    pub(super) fn leases(&self) -> Api<Lease> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    async fn buckets(&self) -> BTreeMap<String, usize> {
+    pub(super) async fn buckets(&self) -> BTreeMap<String, usize> {
         fleet::buckets(&self.client).await.unwrap()
     }
 
     /// Waits until so many members share everything evenly.
-    async fn balanced(&self, members: usize) {
+    pub(super) async fn balanced(&self, members: usize) {
         until(&format!("{members} members share"), LIMIT, async || {
             fleet::is_balanced(&self.client, members).await.unwrap()
         })
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// Creates an Application, or edits it: its ConfigMap shall hold a value.
-    async fn apply(&self, name: &str, value: &str) {
+    pub(super) async fn apply(&self, name: &str, value: &str) {
         let spec = json!({"components": [{"name": "c", "type": "k8s-objects", "properties": {"objects": [
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}}]}}]});
         let api = applications(self.client.clone());
@@ -97,17 +97,22 @@ impl World {
         }
     }
 
-    async fn value(&self, name: &str) -> Option<String> {
+    pub(super) async fn value(&self, name: &str) -> Option<String> {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
         maps.get_opt(name).await.unwrap()?.data?.remove("v")
     }
 
-    /// Edits all Applications, and waits until all are served. Returns how long the slowest took.
-    async fn edit_all(&self, value: &str, limit: Duration) -> Duration {
-        let since = Instant::now();
+    /// Creates all Applications, or edits them, and does not wait.
+    pub(super) async fn apply_all(&self, value: &str) {
         for name in names() {
             self.apply(&name, value).await;
         }
+    }
+
+    /// Edits all Applications, and waits until all are served. Returns how long the slowest took.
+    pub(super) async fn edit_all(&self, value: &str, limit: Duration) -> Duration {
+        let since = Instant::now();
+        self.apply_all(value).await;
         until(&format!("every object holds {value}"), limit, async || {
             for name in names() {
                 if self.value(&name).await.as_deref() != Some(value) {
@@ -122,7 +127,7 @@ impl World {
 
     /// Waits until nothing is written any more, and checks from a position of the audit log on that the writes for one Application
     /// by different replicas do not interleave.
-    async fn is_exclusive(&self, from: u64, most: usize) {
+    pub(super) async fn is_exclusive(&self, from: u64, most: usize) {
         let log = self.cluster.audit_log();
         vela_tests::fixtures::quiet(&log, Duration::from_secs(2), of_an_application).await;
         let entries = audit::read(&log, from).unwrap().into_iter().filter(of_an_application);
@@ -135,11 +140,11 @@ impl World {
     }
 
     /// The replicas that are not stopped.
-    fn all(&self) -> Vec<&Program> {
+    pub(super) fn all(&self) -> Vec<&Program> {
         self.others.iter().chain([&self.deployed.controller]).collect()
     }
 
-    fn position(&self) -> u64 {
+    pub(super) fn position(&self) -> u64 {
         audit::position(&self.cluster.audit_log()).unwrap()
     }
 }
@@ -151,7 +156,7 @@ fn sample(text: &str, series: &str) -> f64 {
 }
 
 /// The sum of a series over replicas.
-async fn total(replicas: &[&Program], series: &str) -> f64 {
+pub(super) async fn total(replicas: &[&Program], series: &str) -> f64 {
     let mut sum = 0.0;
     for replica in replicas {
         sum += sample(&replica.metrics().await.unwrap(), series);
@@ -182,12 +187,12 @@ fn is_documented(text: &str) {
     assert_eq!(printed, known);
 }
 
-fn names() -> impl Iterator<Item = String> {
+pub(super) fn names() -> impl Iterator<Item = String> {
     (0..APPS).map(|number| format!("app-{number}"))
 }
 
 /// Whether a replica wrote it for an Application of these tests.
-fn of_an_application(entry: &Entry) -> bool {
+pub(super) fn of_an_application(entry: &Entry) -> bool {
     entry.is_controllers_write()
         && entry.code < 300
         && fleet::application_of(entry).starts_with("app-")
@@ -196,9 +201,7 @@ fn of_an_application(entry: &Entry) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_dies_is_followed_and_nobody_interferes() {
     let world = World::new("fleet-crash").await;
-    for name in names() {
-        world.apply(&name, "1").await;
-    }
+    world.apply_all("1").await;
     world.edit_all("2", LIMIT).await;
     counted(&world.all(), "master", APPS).await;
     let had = total(&[&world.deployed.controller], OF_DEFAULT_POOL).await;
@@ -235,9 +238,7 @@ async fn a_replica_that_dies_is_followed_and_nobody_interferes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_roll_out_is_a_chain_of_short_hand_overs() {
     let mut world = World::new("fleet-roll").await;
-    for name in names() {
-        world.apply(&name, "1").await;
-    }
+    world.apply_all("1").await;
     world.edit_all("2", LIMIT).await;
     // A planned stop, under edits: the longest time until one is served.
     let from = world.position();
@@ -364,9 +365,7 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_takes_the_applications_that_are_labelled_so() {
     let mut world = World::of("fleet-pool", &[]).await;
-    for name in names() {
-        world.apply(&name, "1").await;
-    }
+    world.apply_all("1").await;
     // A label that names no pool has no effect.
     world.label("app-0", Some("gold")).await;
     world.edit_all("2", LIMIT).await;
@@ -512,9 +511,7 @@ async fn the_applications_of_a_dead_pool_wait_for_it_where_they_shall() {
     world.add_to_pool("controller-gold", "gold").await;
     let (gold, others): (Vec<String>, Vec<String>) =
         names().partition(|name| name.ends_with(['0', '5', '7']));
-    for name in names() {
-        world.apply(&name, "1").await;
-    }
+    world.apply_all("1").await;
     for name in &gold {
         world.label(name, Some("gold")).await;
     }

@@ -196,6 +196,12 @@ impl Program {
         self.invocation.variable("KUBECONFIG")
     }
 
+    /// The name of its Pod, which its user agent ends with.
+    #[must_use]
+    pub fn pod(&self) -> &str {
+        self.invocation.variable("POD_NAME").unwrap_or_default()
+    }
+
     /// Starts it, without waiting until it is ready.
     ///
     /// # Errors

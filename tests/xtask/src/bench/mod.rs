@@ -9,6 +9,7 @@ mod edits;
 mod fair;
 mod fleet;
 mod helm;
+mod large;
 mod memory;
 mod render;
 mod settled;
@@ -42,6 +43,8 @@ enum What {
     Fleet(fleet::Args),
     /// Compare our Helm engine with Helm's: time and memory of renders
     Helm(helm::Args),
+    /// One Application of 500 and of 2,000 objects, and one of 200 components
+    Large(large::Args),
     /// What the controller keeps of many settled Applications: memory, start, passes without a change
     Memory(memory::Args),
     /// Measure a component with three traits: time and allocated bytes, warm and cold, and compiled definitions
@@ -61,6 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Fair(args) => fair::run(args),
         What::Fleet(args) => fleet::run(args),
         What::Helm(args) => helm::run(args),
+        What::Large(args) => large::run(args),
         What::Memory(args) => memory::run(args),
         What::Render => render::run(),
         What::Smoke(args) => smoke::run(args),

@@ -1,0 +1,276 @@
+//! Replicas that share, one of which is frozen, cut off, or slow to write, an API server that is away from all of them, and what they
+//! send when nothing happens.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+use vela_tests::audit;
+use vela_tests::deploy::Program;
+use vela_tests::faults::Door;
+use vela_tests::fixtures::{quiet, until};
+use vela_tests::fleet;
+
+use super::fleet::{APPS, LIMIT, World, of_an_application, total};
+
+/// How long a Lease must be unchanged until its member is judged dead.
+const JUDGED: Duration = Duration::from_secs(8);
+
+impl World {
+    /// A door to the API server.
+    async fn door(&self) -> Door {
+        let port = self.cluster.server().rsplit(':').next().unwrap().parse().unwrap();
+        let door = Door::shut(port).await.unwrap();
+        door.open();
+        door
+    }
+
+    /// A further replica that reaches the API server through a door.
+    async fn add_through(&mut self, name: &'static str, door: &Door) {
+        let controller = &self.deployed.controller;
+        let direct = fs::read_to_string(controller.kubeconfig().unwrap()).unwrap();
+        let through = self.cluster.dir().join(format!("{name}.kubeconfig"));
+        let address = format!("https://127.0.0.1:{}", door.port());
+        fs::write(&through, direct.replace(self.cluster.server(), &address)).unwrap();
+        let replica = controller.replica(&self.cluster, name).unwrap().with_kubeconfig(&through);
+        replica.start(&self.cluster).unwrap();
+        replica.ready().await.unwrap();
+        self.others.push(replica);
+    }
+
+    /// For how long the member's Lease that was renewed last has not been renewed.
+    async fn unrenewed(&self) -> Duration {
+        let leases = self.leases().list(&ListParams::default()).await.unwrap().items;
+        let of_members = leases.into_iter().filter(|lease| {
+            lease.metadata.name.as_deref().is_some_and(|name| name.contains("-member-"))
+        });
+        let last = of_members.filter_map(|lease| Some(lease.spec?.renew_time?.0)).max().unwrap();
+        Duration::try_from(Timestamp::now().duration_since(last)).unwrap_or_default()
+    }
+
+    /// Waits until three share again; the replica is started when it ends, as a kubelet does.
+    async fn returned(&self, replica: &Program) {
+        until("the replica shares again", LIMIT, async || {
+            if replica.pid().is_none() {
+                replica.start(&self.cluster).unwrap();
+            }
+            fleet::is_balanced(&self.client, 3).await.unwrap()
+        })
+        .await;
+    }
+
+    /// The Pod that wrote last for each Application.
+    fn owners(&self) -> BTreeMap<String, String> {
+        let entries = audit::read(&self.cluster.audit_log(), 0).unwrap();
+        let entries = entries.into_iter().filter(of_an_application);
+        let writers = fleet::writers(entries, fleet::application_of);
+        writers.into_iter().filter_map(|(app, mut pods)| Some((app, pods.pop()?))).collect()
+    }
+}
+
+async fn seizures(replicas: &[&Program]) -> f64 {
+    total(replicas, "vela_shard_seizures_total").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_replica_is_followed_and_writes_nothing_when_it_wakes() {
+    let world = World::new("fleet-freeze").await;
+    world.apply_all("1").await;
+    world.edit_all("2", LIMIT).await;
+    let frozen = &world.others[0];
+    let others = [&world.deployed.controller, &world.others[1]];
+    // Shorter than it is believed: nothing moves, and what is its own waits.
+    let table = world.buckets().await;
+    let since = Instant::now();
+    frozen.pause();
+    world.apply_all("short").await;
+    frozen.resume();
+    world.edit_all("3", LIMIT).await;
+    if since.elapsed() < JUDGED {
+        assert_eq!(seizures(&others).await, 0.0);
+        assert_eq!(world.buckets().await, table);
+    } else {
+        eprintln!("the machine was too slow to freeze a replica for a moment");
+        world.balanced(3).await;
+    }
+
+    // Longer: the others take its buckets over, and what it wanted to write is not written.
+    let from = world.position();
+    frozen.pause();
+    world.edit_all("4", LIMIT).await;
+    until("its Lease is taken", LIMIT, async || seizures(&others).await >= 1.0).await;
+    world.balanced(2).await;
+    let woken = world.position();
+    frozen.resume();
+    world.edit_all("5", LIMIT).await;
+    world.is_exclusive(from, 2).await;
+    let pod = frozen.pod();
+    let late = audit::read(&world.cluster.audit_log(), woken).unwrap();
+    let late = late.iter().filter(|entry| of_an_application(entry) && entry.agent.ends_with(pod));
+    assert_eq!(late.count(), 0, "{pod} wrote when it woke");
+    world.returned(frozen).await;
+    world.edit_all("6", LIMIT).await;
+    world.cluster.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_is_cut_off_is_followed_and_an_api_server_that_is_away_moves_nothing() {
+    let mut world = World::of("fleet-cut", &[]).await;
+    let (one, two) = (world.door().await, world.door().await);
+    world.add_through("controller-2", &one).await;
+    world.add_through("controller-3", &two).await;
+    world.balanced(3).await;
+    world.apply_all("1").await;
+    world.edit_all("2", LIMIT).await;
+
+    let from = world.position();
+    one.close();
+    world.edit_all("3", LIMIT).await;
+    until("its Lease is taken", LIMIT, async || {
+        seizures(&[&world.deployed.controller, &world.others[1]]).await >= 1.0
+    })
+    .await;
+    world.balanced(2).await;
+    one.open();
+    world.returned(&world.others[0]).await;
+    world.is_exclusive(from, 2).await;
+
+    // Only those behind doors are left, and both are shut: as if the API server were away.
+    assert!(world.deployed.controller.stop(Duration::from_secs(25)).unwrap());
+    world.balanced(2).await;
+    let rest: Vec<&Program> = world.others.iter().collect();
+    let (before, table) = (seizures(&rest).await, world.buckets().await);
+    one.close();
+    two.close();
+    until("both are silent for longer than they are believed", LIMIT, async || {
+        world.unrenewed().await > JUDGED + JUDGED / 4
+    })
+    .await;
+    one.open();
+    two.open();
+    world.edit_all("4", LIMIT).await;
+    rest.iter().for_each(|replica| replica.check().unwrap());
+    assert_eq!(seizures(&rest).await, before, "nobody was judged while nobody could renew");
+    assert_eq!(world.buckets().await, table);
+    world.cluster.stop();
+}
+
+/// A server that accepts connections and says nothing: how many are open, and how many there were.
+struct Silent {
+    port: u16,
+    open: Arc<AtomicUsize>,
+    all: Arc<AtomicUsize>,
+}
+
+impl Silent {
+    async fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (open, all) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let silent = Self { port, open: Arc::clone(&open), all: Arc::clone(&all) };
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                open.fetch_add(1, Ordering::SeqCst);
+                all.fetch_add(1, Ordering::SeqCst);
+                let open = Arc::clone(&open);
+                tokio::spawn(async move {
+                    let mut buffer = [0; 1024];
+                    while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+                    open.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        silent
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_the_api_server_delays_is_not_made_after_its_replica_was_followed() {
+    let world = World::new("fleet-late").await;
+    world.apply_all("1").await;
+    world.edit_all("2", LIMIT).await;
+    // Every ConfigMap of the test waits for a webhook that says nothing, and is written then.
+    let silent = Silent::start().await;
+    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(world.client.clone());
+    let hook = json!({
+        "metadata": {"name": "silent"},
+        "webhooks": [{
+            "name": "silent.example.com",
+            "clientConfig": {"url": format!("https://127.0.0.1:{}/", silent.port)},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+                "operations": ["CREATE", "UPDATE"], "scope": "Namespaced"}],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}},
+            "failurePolicy": "Ignore", "timeoutSeconds": 30,
+            "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        }],
+    });
+    let hook = serde_json::from_value(hook).unwrap();
+    hooks.create(&PostParams::default(), &hook).await.unwrap();
+    // The API server calls it from some moment on; each edit is another try.
+    let app = "app-0";
+    let mut tries = 0;
+    until("a write waits", LIMIT, async || {
+        if silent.open.load(Ordering::SeqCst) == 0 {
+            tries += 1;
+            world.apply(app, &format!("late-{tries}")).await;
+        }
+        silent.open.load(Ordering::SeqCst) > 0
+    })
+    .await;
+    let owners = world.owners();
+    let owner = &owners[app];
+    let all = world.all();
+    let owner = all.iter().find(|replica| replica.pod() == owner).unwrap();
+    // Frozen, not dead: its connection stays, so that only the deadline of the write ends it.
+    owner.pause();
+    hooks.delete("silent", &DeleteParams::default()).await.unwrap();
+    world.apply(app, "new").await;
+    until("another replica has written", LIMIT, async || {
+        world.value(app).await.as_deref() == Some("new")
+    })
+    .await;
+    // The API server gives the delayed write up, it does not make it.
+    until("no write waits", LIMIT, async || silent.open.load(Ordering::SeqCst) == 0).await;
+    quiet(&world.cluster.audit_log(), Duration::from_secs(2), of_an_application).await;
+    assert!(silent.all.load(Ordering::SeqCst) > 0);
+    assert_eq!(world.value(app).await.as_deref(), Some("new"));
+    owner.resume();
+    world.cluster.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_rest_replicas_renew_their_leases_and_nothing_else() {
+    let world = World::new("fleet-rest").await;
+    world.apply_all("1").await;
+    let log = world.cluster.audit_log();
+    quiet(&log, Duration::from_secs(5), |entry| {
+        entry.is_controllers_write() && entry.resource != "leases"
+    })
+    .await;
+    let long = std::env::var_os("VELA_LONG_TESTS").is_some();
+    let time = Duration::from_secs(if long { 600 } else { 20 });
+    let (from, since) = (world.position(), Instant::now());
+    tokio::time::sleep(time).await;
+    let mut sent = audit::read(&log, from).unwrap();
+    let seconds = since.elapsed().as_secs_f64();
+    sent.retain(|entry| entry.is_controllers() && entry.verb != "watch");
+    let (leases, others): (Vec<_>, Vec<_>) =
+        sent.into_iter().partition(|entry| entry.resource == "leases");
+    let (writes, reads): (Vec<_>, Vec<_>) = leases.iter().partition(|entry| entry.is_write());
+    for (what, count) in [("writes", writes.len()), ("reads", reads.len())] {
+        let rate = count as f64 / seconds / 3.0;
+        eprintln!("{rate:.2} {what} of Leases a second and replica");
+        assert!((0.1..=1.0).contains(&rate), "{rate:.2} {what} a second and replica");
+    }
+    let others = audit::count(&others);
+    assert!(others.is_empty(), "{APPS} settled Applications: {others:?}");
+    world.cluster.stop();
+}
