@@ -1,23 +1,27 @@
-//! Replicas that share, one of which is frozen, cut off, or slow to write, an API server that is away from all of them, and what they
-//! send when nothing happens.
+//! Replicas that share, one of which is frozen, cut off, or slow to write, an Application over which they die, an API server that is
+//! away from all of them, and what they send when nothing happens.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams,
+};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use vela_tests::audit;
-use vela_tests::deploy::Program;
+use vela_tests::deploy::{Program, apply};
 use vela_tests::faults::Door;
 use vela_tests::fixtures::{quiet, until};
 use vela_tests::fleet;
+use vela_tests::gate::{Fault, Gate};
 
 use super::fleet::{APPS, LIMIT, World, of_an_application, total};
 
@@ -243,6 +247,90 @@ async fn a_write_that_the_api_server_delays_is_not_made_after_its_replica_was_fo
     assert!(silent.all.load(Ordering::SeqCst) > 0);
     assert_eq!(world.value(app).await.as_deref(), Some("new"));
     owner.resume();
+    world.cluster.stop();
+}
+
+/// How many replicas die over an Application until it is set aside.
+const DEATHS: usize = 2;
+/// The Application in a namespace of its own over which replicas die.
+const POISON: (&str, &str) = ("poison", "app-poison");
+
+impl World {
+    fn poison(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application");
+        Api::namespaced_with(self.client.clone(), POISON.0, &ApiResource::from_gvk(&kind))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_over_which_replicas_die_is_set_aside() {
+    let world = World::of("fleet-poison", &[]).await;
+    let direct = world.deployed.controller.kubeconfig().unwrap().to_owned();
+    let (mut gates, mut replicas) = (Vec::new(), Vec::new());
+    for name in ["controller-2", "controller-3", "controller-4"] {
+        // Each has a gate of its own, which ends it.
+        let process: Arc<OnceLock<Arc<Program>>> = Arc::default();
+        let ended = Arc::clone(&process);
+        let kill = move || ended.get().into_iter().for_each(|replica| replica.kill().unwrap());
+        let gate = Gate::start(&world.cluster, kill).await.unwrap();
+        let through = gate.kubeconfig(&world.cluster, Path::new(&direct)).unwrap();
+        let replica = world.deployed.controller.replica(&world.cluster, name).unwrap();
+        let replica = Arc::new(replica.with_kubeconfig(&through));
+        replica.start(&world.cluster).unwrap();
+        replica.ready().await.unwrap();
+        process.set(Arc::clone(&replica)).unwrap();
+        gates.push(gate);
+        replicas.push(replica);
+    }
+    assert!(world.deployed.controller.stop(Duration::from_secs(25)).unwrap());
+    world.balanced(3).await;
+    world.apply_all("1").await;
+    world.edit_all("2", LIMIT).await;
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": POISON.0}});
+    apply(&world.client, &namespace).await.unwrap();
+
+    // A replica dies when it would write for it; it is started again, as a kubelet does, and is as fragile as before.
+    let arm = |gate: &Gate| gate.count(POISON.0, Some(Fault::Before(1)));
+    gates.iter().for_each(arm);
+    let app = json!({
+        "apiVersion": "core.oam.dev/v1beta1", "kind": "Application", "metadata": {"name": POISON.1},
+        "spec": {"components": [{"name": "c", "type": "k8s-objects", "properties": {"objects": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}]}}]},
+    });
+    let app = serde_json::from_value(app).unwrap();
+    world.poison().create(&PostParams::default(), &app).await.unwrap();
+    for death in 1..=DEATHS {
+        let mut dead = None;
+        until("a death", LIMIT, async || {
+            dead = replicas
+                .iter()
+                .zip(&gates)
+                .find(|(replica, gate)| gate.died(POISON.0) && replica.pid().is_none());
+            dead.is_some()
+        })
+        .await;
+        let (replica, gate) = dead.unwrap();
+        eprintln!("{} died", replica.pod());
+        if death == DEATHS {
+            gates.iter().for_each(|gate| gate.count(POISON.0, None));
+        } else {
+            arm(gate);
+        }
+        replica.start(&world.cluster).unwrap();
+    }
+    let condition = async || {
+        let found = world.poison().get(POISON.1).await.unwrap();
+        let conditions = found.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|it| it["type"] == "Ready" && it["reason"] == "SetAside")
+    };
+    until("the condition", LIMIT, condition).await;
+    // Everybody else is served, and nobody dies again.
+    world.edit_all("3", LIMIT).await;
+    world.balanced(3).await;
+    world.edit_all("4", LIMIT).await;
+    replicas.iter().for_each(|replica| replica.check().unwrap());
+    assert!(condition().await);
     world.cluster.stop();
 }
 

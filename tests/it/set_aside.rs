@@ -114,10 +114,10 @@ async fn an_application_over_which_processes_die_is_set_aside() {
     let quick = Home::new(&world.client, "quick").await;
     world.gate.count(quick.name(), Some(Fault::Before(1)));
     quick.put(&spec("1")).await;
-    for death in 1..=3 {
+    for death in 1..=2 {
         until("a death", LIMIT, async || world.gate.died(quick.name())).await;
         until("the end of the process", LIMIT, async || world.controller.pid().is_none()).await;
-        world.gate.count(quick.name(), (death < 3).then_some(Fault::Before(1)));
+        world.gate.count(quick.name(), (death < 2).then_some(Fault::Before(1)));
         world.controller.start(&world.cluster).unwrap();
     }
     until("it is set aside", LIMIT, async || is_set_aside(&quick).await).await;

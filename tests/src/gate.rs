@@ -148,7 +148,7 @@ impl Gate {
     pub fn kubeconfig(&self, cluster: &Cluster, direct: &Path) -> Result<PathBuf> {
         let text = fs::read_to_string(direct)?;
         let address = format!("https://127.0.0.1:{}", self.state.port);
-        let path = cluster.dir().join("gate.kubeconfig");
+        let path = cluster.dir().join(format!("gate-{}.kubeconfig", self.state.port));
         fs::write(&path, text.replace(cluster.server(), &address))?;
         Ok(path)
     }

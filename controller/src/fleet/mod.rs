@@ -66,7 +66,9 @@ pub struct Fleet {
     leads: watch::Sender<bool>,
     /// Whether it is in the table.
     joined: watch::Sender<bool>,
-    /// Its Lease was taken from it.
+    /// It shall hand everything over.
+    leaves: CancellationToken,
+    /// Its Lease was taken from it, or the others took it out of the table.
     lost: CancellationToken,
     /// Everything was given away.
     over: CancellationToken,
@@ -131,6 +133,7 @@ impl Fleet {
             changed: Notify::new(),
             leads: watch::Sender::new(false),
             joined: watch::Sender::new(false),
+            leaves: CancellationToken::new(),
             lost: CancellationToken::new(),
             over: CancellationToken::new(),
             metrics: FleetMetrics::new(registry)?,
@@ -272,6 +275,7 @@ impl Fleet {
 
     /// Leaves the fleet: everything is handed over, which takes as long as what is in flight.
     pub(crate) fn leave(&self) {
+        self.leaves.cancel();
         self.state.lock().member.leave();
         self.changed.notify_one();
     }

@@ -114,27 +114,30 @@ struct Noted {
 impl InFlight {
     /// What the last leader left.
     fn put(&self, record: Record) {
-        // From the record, not from this process: whoever died knew nothing of it.
-        let caution = Caution::after(record.unexplained, Instant::now());
         let mut state = self.state.lock();
         // What was inherited from other replicas in the meantime stays known.
         let mut record = record;
+        record.unexplained = record.unexplained.max(state.record.unexplained);
         for (key, death) in std::mem::take(&mut state.record.deaths) {
             record.deaths.entry(key).or_insert(death);
         }
+        // From the record, not from this process: whoever died knew nothing of it.
+        let caution = Caution::after(record.unexplained, Instant::now());
         *state = Noted { record, caution, ..Noted::default() };
     }
 
-    /// Another replica of the fleet died, and left this record.
-    pub(crate) fn inherit(&self, text: &str) {
+    /// The record on the Lease of another replica of the fleet: it died, or was started again and is `living` now.
+    pub(crate) fn inherit(&self, text: &str, living: Option<&str>) {
         // Everybody who may write the Lease can write this: what cannot be read is no reason to
         // stop.
-        let Ok(dead) = serde_json::from_str::<Record>(text) else {
-            warn!("the reconciles in flight of a dead replica cannot be read");
+        let Ok(theirs) = serde_json::from_str::<Record>(text) else {
+            warn!("the reconciles in flight of another replica cannot be read");
             return;
         };
         let mut state = self.state.lock();
-        if state.record.inherit(dead, Timestamp::now()) {
+        // As long as it has noted nothing its Lease has the record of its predecessor.
+        let has_started = living.is_some_and(|living| living == theirs.leader);
+        if state.record.inherit(theirs, has_started, Timestamp::now()) {
             state.caution = Caution::after(state.record.unexplained, Instant::now());
         }
         state.is_news = true;

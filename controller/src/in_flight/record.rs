@@ -11,6 +11,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::caution::CAUTIOUS;
+
 /// Processes that die over one before it is set aside.
 pub(crate) const MAX_DEATHS: u32 = 2;
 /// How long it is set aside before it is tried once more.
@@ -50,15 +52,22 @@ pub(crate) struct Record {
 impl Record {
     /// A leader begins. Returns what was in flight when its predecessor died.
     ///
-    /// A death that is explained leaves what was unexplained before: the first one that is noted is not the last one yet.
+    /// A death that is explained leaves what was unexplained before: the first one that is noted is not the last one yet. What was
+    /// alone in flight then is taken for the cause of one that was unexplained, too: its process was cautious, and had nothing else
+    /// in hand that was likely.
     pub(crate) fn begin(&mut self, leader: &str, now: Timestamp) -> Vec<String> {
         let in_flight = std::mem::take(&mut self.in_flight);
         // Its own note, read again, is no death.
         let died = !self.leader.is_empty() && self.leader != leader;
         leader.clone_into(&mut self.leader);
+        let deaths = if self.unexplained > 0 && in_flight.len() == 1 { 2 } else { 1 };
         self.unexplained = match (died, in_flight.is_empty()) {
             (false, _) => 0,
             (true, true) => self.unexplained.saturating_add(1),
+            // Whoever was set aside did not do it: the cause is among those that are not noted yet.
+            (true, false) if self.unexplained > 0 && self.has_other_causes(&in_flight, now) => {
+                self.unexplained.saturating_add(1)
+            }
             // Kept, so that the process stays cautious until it is known that the named one was the
             // cause.
             (true, false) => self.unexplained,
@@ -71,7 +80,7 @@ impl Record {
                 // It was edited since: what the old spec did is not held against the new one.
                 *known = death;
             }
-            known.count = known.count.saturating_add(1);
+            known.count = known.count.saturating_add(deaths);
             known.last = now;
             found.push(key);
         }
@@ -86,12 +95,22 @@ impl Record {
         found
     }
 
-    /// Another replica died: what it was at, and what it knew of deaths, is known here from now on. Whether anything was unknown.
-    pub(crate) fn inherit(&mut self, mut dead: Self, now: Timestamp) -> bool {
-        let unexplained = dead.unexplained;
-        // As its successor would read it: what it was at becomes a death of each.
-        dead.begin("", now);
-        for (key, death) in dead.deaths {
+    /// Whether something else than what was in flight was set aside a short time ago.
+    fn has_other_causes(&self, in_flight: &BTreeMap<String, i64>, now: Timestamp) -> bool {
+        self.deaths.iter().any(|(key, death)| {
+            death.count >= MAX_DEATHS && age(death, now) < CAUTIOUS && !in_flight.contains_key(key)
+        })
+    }
+
+    /// Another replica died, or was started again after the death of its predecessor (`has_started`): what it was at, and what it knew of
+    /// deaths, is known here from now on. Whether a death is unexplained that was unknown here.
+    pub(crate) fn inherit(&mut self, mut theirs: Self, has_started: bool, now: Timestamp) -> bool {
+        let unexplained = if has_started { self.unexplained } else { theirs.unexplained };
+        if !has_started {
+            // As its successor would read it: what it was at becomes a death of each.
+            theirs.begin("", now);
+        }
+        for (key, death) in theirs.deaths {
             let known = self.deaths.entry(key).or_insert_with(|| death.clone());
             // The larger count and not the sum: replicas inherit from each other, and would count
             // one death twice.
@@ -99,8 +118,8 @@ impl Record {
                 *known = death;
             }
         }
-        self.unexplained = self.unexplained.max(dead.unexplained);
-        dead.unexplained > unexplained
+        self.unexplained = self.unexplained.max(theirs.unexplained);
+        theirs.unexplained > unexplained
     }
 
     /// The leader ends in order: nothing is in flight. Returns whether that is news.
@@ -230,24 +249,76 @@ mod tests {
         assert_eq!(record.unexplained, 2, "it is not over yet");
         assert!(record.end() && !record.end());
         record.begin("e", at(4));
-        assert_eq!((record.unexplained, record.deaths_of("n/a")), (0, 1));
+        assert_eq!((record.unexplained, record.deaths_of("n/a")), (0, 2));
+    }
+
+    #[test]
+    fn what_was_alone_in_flight_explains_a_death_before() {
+        for (unexplained, in_flight, set_aside) in
+            [(0, &["n/a"][..], false), (1, &["n/a"], true), (1, &["n/a", "n/b"], false)]
+        {
+            let mut record = record(&[]);
+            record.unexplained = unexplained;
+            record.in_flight = in_flight.iter().map(|key| ((*key).to_owned(), 1)).collect();
+            record.begin("next", at(0));
+            let found = record.set_aside("n/a", 1, at(0)).is_some();
+            assert_eq!(found, set_aside, "{unexplained}, {in_flight:?}");
+        }
+    }
+
+    #[test]
+    fn who_dies_again_although_one_was_set_aside_notes_everything() {
+        let mut record = record(&[]);
+        dies(&mut record, 0, &[("n/a", 1)]);
+        dies(&mut record, 10, &[("n/b", 1)]);
+        assert!(record.set_aside("n/a", 1, at(10)).is_some());
+        assert_eq!(record.unexplained, 1, "it may have been the cause");
+        dies(&mut record, 20, &[]);
+        assert_eq!(record.unexplained, 2, "it was not");
     }
 
     #[test]
     fn a_replica_inherits_what_another_died_over() {
         let mut own = record(&[]);
         let died = |key: &str| Record { leader: "dead".to_owned(), ..record(&[(key, 1)]) };
-        assert!(!own.inherit(died("n/a"), at(0)));
+        assert!(!own.inherit(died("n/a"), false, at(0)));
         assert_eq!((own.deaths_of("n/a"), own.unexplained), (1, 0));
         // The next one died over it, too, and knew of the first death.
         let mut second = died("n/a");
         second.deaths = own.deaths.clone();
-        own.inherit(second, at(10));
+        own.inherit(second, false, at(10));
         assert!(own.set_aside("n/a", 1, at(10)).is_some());
         assert_eq!(own.leader, "dead", "this one lives");
-        assert!(own.inherit(record(&[]), at(20)), "it died over something that was not noted");
+        assert!(
+            own.inherit(record(&[]), false, at(20)),
+            "it died over something that was not noted"
+        );
         assert_eq!(own.unexplained, 1);
-        assert!(!own.inherit(Record::default(), at(30)), "an end in order");
+        assert!(!own.inherit(Record::default(), false, at(30)), "an end in order");
+    }
+
+    #[test]
+    fn a_replica_that_was_started_again_says_what_its_predecessor_died_over() {
+        // Its Lease has the record of the dead one first, and then its own; seen in either order it is one death.
+        let dead = record(&[]);
+        let mut again = dead.clone();
+        again.begin("again", at(0));
+        again.note(BTreeMap::from([("n/a".to_owned(), 1)]));
+        for order in [[(&dead, false), (&again, true)], [(&again, true), (&dead, false)]] {
+            let mut own = Record { leader: "own".to_owned(), ..Record::default() };
+            let [first, second] = order;
+            assert!(own.inherit(first.0.clone(), first.1, at(1)), "it was not known");
+            own.inherit(second.0.clone(), second.1, at(2));
+            assert_eq!(
+                (own.unexplained, own.deaths_of("n/a")),
+                (1, 0),
+                "what it is at is no death"
+            );
+        }
+        again.begin("once more", at(3));
+        let mut own = Record { leader: "own".to_owned(), ..Record::default() };
+        own.inherit(again, true, at(4));
+        assert!(own.set_aside("n/a", 1, at(4)).is_some());
     }
 
     #[test]

@@ -64,7 +64,7 @@ struct Runner {
     own: tokio::sync::Mutex<Lease>,
     seen: Mutex<Seen>,
     /// The dead members whose records were taken over.
-    heirs: Mutex<BTreeSet<String>>,
+    heirs: Mutex<Option<BTreeSet<String>>>,
     /// Own Applications that are not in the queue although they are to be reconciled again and again, and since when.
     missed: Mutex<HashMap<Key, Instant>>,
     stop: CancellationToken,
@@ -196,8 +196,14 @@ impl Runner {
             // Only after the table without this member was written: before, its slots would have no
             // holder that answers.
             if self.fleet.state.lock().member.is_over() {
-                self.align();
-                self.end().await;
+                if self.fleet.leaves.is_cancelled() {
+                    self.align();
+                    self.end().await;
+                } else {
+                    // A table that was read after a cut may say so before the next renewal does.
+                    self.lose("the others took this member out of the table");
+                    self.align();
+                }
                 return;
             }
             pause = if draining { CHECK_DRAIN } else { CHECK };

@@ -1,6 +1,6 @@
 //! Observes the Leases: lists all of them, and watches the table, so that a hand-over is noticed immediately.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,20 +100,30 @@ impl Runner {
         }
     }
 
-    /// What dead members were at when they died is known to all: an Application kills two replicas, not one after the other.
+    /// What members were at when they died is known to all: an Application kills two replicas, not one after the other. A member that
+    /// is started again in the same Pod has no dead Lease: its record has what its predecessor died over.
     fn inherit(&self, members: &[Lease]) {
-        let dead = |found: &&Lease| {
-            lease::observed(&self.options.names, found).is_some_and(|one| one.seized)
-                && !lease::annotation_of(found, annotation::FLEET_SEIZED_BY).is_empty()
-        };
         let mut heirs = self.heirs.lock();
-        heirs.retain(|uid| members.iter().any(|found| lease::identity(found) == *uid));
-        for found in members.iter().filter(dead) {
-            let text = lease::annotation_of(found, annotation::IN_FLIGHT);
-            if !text.is_empty() && heirs.insert(lease::identity(found)) {
-                self.context.in_flight.inherit(text);
+        let known = heirs.take();
+        let mut found: BTreeSet<String> = BTreeSet::new();
+        for lease in members {
+            let Some(observed) = lease::observed(&self.options.names, lease) else { continue };
+            let by = lease::annotation_of(lease, annotation::FLEET_SEIZED_BY);
+            let text = lease::annotation_of(lease, annotation::IN_FLIGHT);
+            if text.is_empty() || (observed.seized && by.is_empty()) {
+                continue;
             }
+            let life = format!("{}/{}", lease::identity(lease), observed.seized);
+            let is_known = known.as_ref().is_some_and(|known| known.contains(&life));
+            // What the living knew before this process started, the others know from them.
+            let is_over = known.is_none() && !observed.seized;
+            if !is_known && !is_over {
+                let living = (!observed.seized).then_some(&*observed.id);
+                self.context.in_flight.inherit(text, living);
+            }
+            found.insert(life);
         }
+        *heirs = Some(found);
     }
 
     pub(super) fn take_in_table(&self, found: Lease, listed: Option<u64>) {

@@ -22,11 +22,7 @@ impl Runner {
             match timeout(limit, self.renew_once()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => {
-                    error!(member = &*self.id, "another member took the Lease of this member");
-                    // First the permits, then the notice: no write passes the fence once the loss
-                    // is known.
-                    self.fleet.state.lock().member.lost();
-                    self.fleet.lost.cancel();
+                    self.lose("another member took the Lease of this member");
                     return;
                 }
                 Ok(Err(error)) => warn!(%error, "the Lease of this member cannot be renewed"),
@@ -34,6 +30,14 @@ impl Runner {
             }
             self.fleet.changed.notify_one();
         }
+    }
+
+    /// What this member held belongs to others: the process ends.
+    pub(super) fn lose(&self, why: &'static str) {
+        error!(member = &*self.id, "{why}");
+        // First the permits, then the notice: no write passes the fence once the loss is known.
+        self.fleet.state.lock().member.lost();
+        self.fleet.lost.cancel();
     }
 
     /// One renewal; `false`: it is not this member's Lease any more.
