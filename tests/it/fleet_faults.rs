@@ -2,7 +2,6 @@
 //! away from all of them, and what they send when nothing happens.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,16 +9,14 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams,
-};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use vela_tests::audit;
 use vela_tests::deploy::{Program, apply};
 use vela_tests::faults::Door;
-use vela_tests::fixtures::{quiet, until};
+use vela_tests::fixtures::{quiet, resource, until};
 use vela_tests::fleet;
 use vela_tests::gate::{Fault, Gate};
 
@@ -40,10 +37,8 @@ impl World {
     /// A further replica that reaches the API server through a door.
     async fn add_through(&mut self, name: &'static str, door: &Door) {
         let controller = &self.deployed.controller;
-        let direct = fs::read_to_string(controller.kubeconfig().unwrap()).unwrap();
-        let through = self.cluster.dir().join(format!("{name}.kubeconfig"));
-        let address = format!("https://127.0.0.1:{}", door.port());
-        fs::write(&through, direct.replace(self.cluster.server(), &address)).unwrap();
+        let direct = Path::new(controller.kubeconfig().unwrap());
+        let through = self.cluster.kubeconfig_through(direct, door.port()).unwrap();
         let replica = controller.replica(&self.cluster, name).unwrap().with_kubeconfig(&through);
         replica.start(&self.cluster).unwrap();
         replica.ready().await.unwrap();
@@ -257,8 +252,8 @@ const POISON: (&str, &str) = ("poison", "app-poison");
 
 impl World {
     fn poison(&self) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "Application");
-        Api::namespaced_with(self.client.clone(), POISON.0, &ApiResource::from_gvk(&kind))
+        let kind = resource(vela_api::V1BETA1, "Application");
+        Api::namespaced_with(self.client.clone(), POISON.0, &kind)
     }
 }
 

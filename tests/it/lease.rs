@@ -214,10 +214,8 @@ async fn an_api_server_may_come_late_and_go_away() {
     assert!(world.deployed.controller.stop(Duration::from_secs(15)).unwrap());
     let port = world.cluster.server().rsplit(':').next().unwrap().parse().unwrap();
     let door = Door::shut(port).await.unwrap();
-    let direct = fs::read_to_string(world.deployed.controller.kubeconfig().unwrap()).unwrap();
-    let through = world.cluster.dir().join("door.kubeconfig");
-    let address = format!("https://127.0.0.1:{}", door.port());
-    fs::write(&through, direct.replace(world.cluster.server(), &address)).unwrap();
+    let direct = Path::new(world.deployed.controller.kubeconfig().unwrap());
+    let through = world.cluster.kubeconfig_through(direct, door.port()).unwrap();
 
     let late = world.deployed.controller.replica(&world.cluster, "controller-late").unwrap();
     let late = late.with_kubeconfig(&through);

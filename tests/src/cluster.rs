@@ -191,6 +191,18 @@ impl Cluster {
         self.admin.clone()
     }
 
+    /// A kubeconfig that leads through a port on 127.0.0.1, derived from one that leads to the API server.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn kubeconfig_through(&self, direct: &Path, port: u16) -> Result<PathBuf> {
+        let text = fs::read_to_string(direct)?;
+        let address = format!("https://127.0.0.1:{port}");
+        let path = self.dir().join(format!("through-{port}.kubeconfig"));
+        fs::write(&path, text.replace(self.server(), &address))?;
+        Ok(path)
+    }
+
     /// The API server's address, `https://127.0.0.1:PORT`.
     #[must_use]
     pub fn server(&self) -> &str {

@@ -6,7 +6,6 @@
 //! the server after a request belongs to the answer of that request.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -146,11 +145,7 @@ impl Gate {
     /// # Errors
     /// When it cannot be read or written.
     pub fn kubeconfig(&self, cluster: &Cluster, direct: &Path) -> Result<PathBuf> {
-        let text = fs::read_to_string(direct)?;
-        let address = format!("https://127.0.0.1:{}", self.state.port);
-        let path = cluster.dir().join(format!("gate-{}.kubeconfig", self.state.port));
-        fs::write(&path, text.replace(cluster.server(), &address))?;
-        Ok(path)
+        cluster.kubeconfig_through(direct, self.state.port)
     }
 
     /// Counts the writes about a namespace from now on; the program ends at `fault`, once.

@@ -50,7 +50,8 @@ fn label(pool: &PoolName) -> &str {
     if pool.is_empty() { MASTER } else { pool }
 }
 
-fn number(count: usize) -> i64 {
+/// A count as a gauge takes it.
+pub(crate) fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

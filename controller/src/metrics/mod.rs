@@ -28,7 +28,7 @@ use crate::queue::{Ours, Queue};
 pub(crate) use attempts::{AttemptMeter, AttemptMetrics};
 pub(crate) use clusters::{ClusterMetrics, Pending};
 pub(crate) use drift::{DriftAction, DriftMetrics};
-pub(crate) use fleet::{BucketCounts, FleetMetrics, TakeReason};
+pub(crate) use fleet::{BucketCounts, FleetMetrics, TakeReason, number};
 pub(crate) use nodes::NodeMetrics;
 pub(crate) use queues::{Load, QueueMeter, QueueMetrics};
 pub(crate) use rollouts::{Rollout, RolloutMetrics};

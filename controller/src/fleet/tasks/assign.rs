@@ -15,7 +15,7 @@ use crate::application;
 use crate::fleet::state::{Changes, Standing};
 use crate::fleet::working::Working;
 use crate::fleet::{clock, pool_annotation, shard_label, takeover};
-use crate::metrics::BucketCounts;
+use crate::metrics::{BucketCounts, number};
 use crate::queue::Class;
 
 impl Runner {
@@ -228,8 +228,4 @@ fn slot(app: &Application, table: Option<&Table>) -> Slot {
     let (key, pool) = (app.key(), pool_annotation(app));
     let bucket = bucket_of(&key.namespace, &key.name);
     table.map_or_else(|| Slot::Bucket(pool.into(), bucket), |table| table.slot(pool, bucket))
-}
-
-fn number(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

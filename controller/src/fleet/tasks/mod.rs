@@ -63,7 +63,7 @@ struct Runner {
     /// The own Lease as it was written or read last.
     own: tokio::sync::Mutex<Lease>,
     seen: Mutex<Seen>,
-    /// The dead members whose records were taken over.
+    /// The lives of members whose records are known; `None`: none was read yet.
     heirs: Mutex<Option<BTreeSet<String>>>,
     /// Own Applications that are not in the queue although they are to be reconciled again and again, and since when.
     missed: Mutex<HashMap<Key, Instant>>,
