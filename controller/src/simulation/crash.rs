@@ -33,6 +33,12 @@ fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
     use Step::{Annotate, Apply, Delete, Lose};
     let one = |value| application("a", &[("c", &["x", "y"], value)]);
     let two = application("a", &[("c", &["x", "y"], "1"), ("d", &["z"], "1")]);
+    let many = |value| {
+        let all = ["c", "d", "e", "f", "g", "h", "i", "j"];
+        let objects = all.map(|name| [name]);
+        let parts = all.iter().zip(&objects).map(|(name, of)| (*name, of.as_slice(), value));
+        application("a", &parts.collect::<Vec<_>>())
+    };
     let never = json!({"name": "keep", "type": "garbage-collect", "properties": {"rules": [
         {"selector": {"componentNames": ["d"]}, "strategy": "onAppDelete"}]}});
     let mut ordered = two.clone();
@@ -59,6 +65,7 @@ fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
         ("an object is lost", vec![Apply(two.clone()), Lose("z"), Apply(one("3"))]),
         ("a rule, and deletion", vec![Apply(with_policy(two, &never)), Delete]),
         ("components in order", vec![Apply(ordered), Delete]),
+        ("many components", vec![Apply(many("1")), Apply(many("2")), Apply(one("3"))]),
     ]
 }
 

@@ -20,6 +20,7 @@ mod finalizer_removed;
 mod follows_definition;
 mod ledger;
 mod legacy;
+mod many_components;
 mod members;
 mod not_executed;
 mod notify;

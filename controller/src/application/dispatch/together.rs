@@ -11,9 +11,11 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 use vela_api::names;
 use vela_apply::ResourceKey;
+use vela_apply::dispatch::{DispatchFacts, plan_dispatch};
 use vela_apply::object::{is_local, kind, label, name, namespace};
 use vela_cluster::{ApiError, postponed};
 
+use super::at;
 use crate::application::dispatch::error::{Denial, DispatchError, Verb, WriteError};
 use crate::application::revision::store;
 use crate::application::session::Session;
@@ -62,19 +64,18 @@ impl<'c> Session<'c> {
         outdated
     }
 
-    /// The revision of this reconcile on its way to the API server, if it is not stored yet. [`Self::dispatch_prepared`] takes
+    /// The revision of this reconcile on its way to the API server, if it is not stored yet. [`Self::record_prepared`] takes
     /// what comes of it.
     pub fn storing_revision(&mut self) -> BoxFuture<'c, Result<(), ApiError>> {
         store::save(self.ctx, self.unstored.take()).boxed()
     }
 
-    /// Records what is outdated in all these clusters, and writes it; an error replaces the objects. Nothing is recorded if the
-    /// revision could not be stored, so that leaves no trace.
-    pub async fn dispatch_prepared(
+    /// Records what is outdated in all these clusters; an error replaces the objects. Nothing is recorded if the revision could not be
+    /// stored, so that leaves no trace.
+    pub async fn record_prepared(
         &mut self,
         all: &mut [(&str, Outdated)],
         stored: Result<(), ApiError>,
-        width: usize,
     ) {
         if let Err(error) = self.revision_stored(stored) {
             for (_, outdated) in all {
@@ -86,24 +87,24 @@ impl<'c> Session<'c> {
         for (cluster, outdated) in all.iter() {
             objects.extend(outdated.iter().flatten().flatten().map(|object| (object, *cluster)));
         }
-        if !objects.is_empty() {
-            // `record_in` reads the session and changes the trackers: they are taken out of it for that long.
-            let mut trackers = std::mem::take(&mut self.trackers);
-            let recorded = self.record_in(&mut trackers, &objects).await;
-            self.trackers = trackers;
-            if let Err(error) = recorded {
-                let outdated = all.iter_mut().flat_map(|(_, outdated)| outdated);
-                for objects in outdated.filter(|objects| objects.is_ok()) {
-                    *objects = Err(DispatchError::Request(error.clone()));
-                }
+        if objects.is_empty() {
+            return;
+        }
+        // `record_in` reads the session and changes the trackers: they are taken out of it for that long.
+        let mut trackers = std::mem::take(&mut self.trackers);
+        let recorded = self.record_in(&mut trackers, &objects).await;
+        self.trackers = trackers;
+        if let Err(error) = recorded {
+            let outdated = all.iter_mut().flat_map(|(_, outdated)| outdated);
+            for objects in outdated.filter(|objects| objects.is_ok()) {
+                *objects = Err(DispatchError::Request(error.clone()));
             }
         }
-        self.write_prepared(all, width).await;
     }
 
     /// Writes what is recorded. Members that do not answer are given up once there is a newer spec: it would wait for them, and what
     /// became of these writes shows then.
-    async fn write_prepared(&self, all: &mut [(&str, Outdated)], width: usize) {
+    pub async fn write_prepared(&self, all: &mut [(&str, Outdated)], width: usize) {
         let mut left: BTreeSet<&str> = all.iter().map(|(cluster, _)| *cluster).collect();
         // Started once: each cluster that is ready is no reason to wait longer for the others.
         let mut superseded = std::pin::pin!(self.superseded());
@@ -166,7 +167,8 @@ impl<'c> Session<'c> {
             let Ok(objects) = objects else { continue };
             let done = async move {
                 if dry_run {
-                    let done = self.apply_all(&self.validated(objects), cluster, true).await;
+                    let validated = self.validated(objects, cluster).await;
+                    let done = self.apply_all(&validated, cluster, true).await;
                     done.map_err(DispatchError::DryRun)
                 } else {
                     let objects: Vec<&Value> = objects.iter().collect();
@@ -185,10 +187,11 @@ impl<'c> Session<'c> {
         }
     }
 
-    /// The objects that a dry run validates where the first write of each component cannot be its own validation.
-    fn validated<'o>(&self, objects: &'o [Value]) -> Vec<&'o Value> {
-        let gate = self.ctx.settings.gates.pre_dispatch_dry_run;
-        objects.iter().filter(|object| gate || self.needs_visibility_check(object)).collect()
+    /// The objects of a component that a dry run validates: no write is its own validation here, since all components are recorded at
+    /// once.
+    async fn validated<'o>(&self, objects: &'o [Value], cluster: &str) -> Vec<&'o Value> {
+        let facts = self.dispatch_facts(objects, cluster).await;
+        at(objects, &plan_dispatch(&DispatchFacts { was_refused: true, ..facts }).validated)
     }
 }
 

@@ -28,5 +28,5 @@ pub use external::{has_values, revision_of, run_of};
 pub use objects::is_first;
 pub use ready::waits_for;
 pub use released::Released;
-pub use resolve::{resolve, resolve_call};
+pub use resolve::{may_be_asked_for, resolve, resolve_call};
 pub use steps::{begin, fail, finish, restore, unestablished};

@@ -26,6 +26,12 @@ use super::released::{Change, Released};
 use super::{flux, objects, render, steps, values};
 use vela_helm::request::{self, Params};
 
+/// Whether the template of a component may ask for a chart. Most do not, and are not evaluated to find out.
+#[must_use]
+pub fn may_be_asked_for(part: &ParsedComponent) -> bool {
+    part.definition.template.text().contains("\"vela/helm\"")
+}
+
 /// What the template of a component asks for, answered; `None`: it asks for no chart.
 ///
 /// # Errors
@@ -36,8 +42,7 @@ pub async fn resolve(
     part: &ParsedComponent,
     placement: &Placement,
 ) -> Result<Option<Arc<Released>>, ReleaseError> {
-    // Most templates ask for no chart, and are not evaluated for that.
-    if !part.definition.template.text().contains("\"vela/helm\"") {
+    if !may_be_asked_for(part) {
         return Ok(None);
     }
     let asked = component::asked_of_helm(session.ctx, frame, part, placement).await;

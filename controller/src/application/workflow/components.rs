@@ -72,7 +72,7 @@ pub(super) async fn later(
     Ok(Done { ready: true, is_later: true, ..done })
 }
 
-fn parsed_component(
+pub(super) fn parsed_component(
     session: &Session<'_>,
     run: &Run<'_>,
     component: &ApplicationComponent,

@@ -3,6 +3,7 @@
 //! Answers for `pkg/workflow/providers/oam` and the driving half of `application_controller.go`. The engine
 //! ([`vela_workflow`]) decides what runs and what follows; here a step of type `apply-component` becomes a dispatch.
 
+mod ahead;
 pub(super) mod cached;
 mod calls;
 pub mod components;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use vela_api::ClusterObjectReference;
@@ -99,6 +101,7 @@ pub async fn pass(
     let mut ran = false;
     let mut watched = can_watch(session, run);
     let mut pass = Pass::begin(run.workflow, status, saved.memory.clone(), facts, options);
+    let mut prepared = ahead::prepare(session, run, &pass).boxed().await;
     loop {
         let attempt = match pass.next(&mut |name: &str| store.id(name)) {
             Next::Run(attempt) => attempt,
@@ -116,7 +119,8 @@ pub async fn pass(
                     inputs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
                 let variables = pass.variables().clone();
                 let parameter = step.properties.clone();
-                let input = StepInput { step, attempt: &attempt, parameter, variables };
+                let prepared = prepared.remove(&step.name);
+                let input = StepInput { step, attempt: &attempt, parameter, variables, prepared };
                 attempt_step(session, run, input, inputs, store, &mut seen).await
             }
             // The step was taken out of the workflow since its status was written.
@@ -236,7 +240,7 @@ async fn attempt_step(
     let attempt = Box::pin(async {
         match kind {
             BUILTIN_APPLY_COMPONENT => {
-                apply_component(session, run, &input, seen, &mut secrets).await
+                apply_component(session, run, input, seen, &mut secrets).await
             }
             _ => steps::run(session, run, input, store, seen, &mut secrets).await,
         }
@@ -269,7 +273,7 @@ async fn attempt_step(
 async fn apply_component(
     session: &mut Session<'_>,
     run: &Run<'_>,
-    input: &StepInput<'_>,
+    mut input: StepInput<'_>,
     seen: &mut Seen,
     secrets: &mut Secrets,
 ) -> Outcome {
@@ -278,7 +282,11 @@ async fn apply_component(
         Ok(found) => found,
         Err(error) => return Outcome::of(Verdict::Error, error.to_string()),
     };
-    match components::apply(session, run, &component, &placement).await {
+    let applied = match input.prepared.take() {
+        Some(prepared) => together::finish(session, run, &placement, prepared).boxed().await,
+        None => components::apply(session, run, &component, &placement).await,
+    };
+    match applied {
         Err(error) => Outcome::of(Verdict::Error, error.to_string()),
         Ok(done) => {
             note(&done, &placement, seen);

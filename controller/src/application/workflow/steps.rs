@@ -22,6 +22,7 @@ use super::diagnosis;
 use super::run::Run;
 use super::secrets::Secrets;
 use super::store::Store;
+use super::together::Prepared;
 
 /// Calls one step may make in one reconcile; real templates make a handful.
 const MAX_CALLS: usize = 200;
@@ -72,6 +73,8 @@ pub(super) struct StepInput<'a> {
     pub(super) parameter: Map<String, Value>,
     /// What earlier steps left.
     pub(super) variables: Map<String, Value>,
+    /// The component it applies, if that is prepared.
+    pub(super) prepared: Option<Prepared>,
 }
 
 /// Runs a step once.
@@ -83,7 +86,7 @@ pub(super) async fn run(
     seen: &mut Seen,
     secrets: &mut Secrets,
 ) -> Outcome {
-    let StepInput { step, attempt, parameter, variables } = given;
+    let StepInput { step, attempt, parameter, variables, prepared: _ } = given;
     // An effect outside that has happened is not repeated, whatever the step says now.
     if let Some(outcome) = effects::finished(&store.saved().notes, &attempt.id) {
         return outcome;

@@ -25,6 +25,9 @@ use crate::application::dispatch::together::{GRACE, Outdated, given_up};
 use crate::application::facts::parse::ParsedComponent;
 use crate::application::workflow::error::StepError;
 
+/// The Application's own cluster, as placements and records write it.
+const OWN: &str = "";
+
 /// A component, and where it goes.
 type Item = (ApplicationComponent, Placement);
 
@@ -69,7 +72,7 @@ pub(super) async fn apply_together(
         let (shares, stored) =
             join(ready(session, run, items, &left, width).boxed(), storing).await;
         if shares.is_empty() {
-            session.dispatch_prepared(&mut [], stored, width).boxed().await;
+            session.record_prepared(&mut [], stored).boxed().await;
             break;
         }
         left.retain(|cluster, _| !shares.iter().any(|share| share.cluster == *cluster));
@@ -160,6 +163,59 @@ async fn prepared<'i>(
     Share { cluster, turns, outdated }
 }
 
+/// A component that was rendered, tried out and recorded together with others. What is left is to write it.
+pub(super) struct Prepared {
+    part: ParsedComponent,
+    rendered: Rendered,
+    outdated: Vec<Value>,
+}
+
+/// Prepares several components of the Application's own cluster, by position in the list. Missing are those that have to be dispatched
+/// alone, and those that failed: what an earlier component makes may be what a later one lacks.
+pub(super) async fn prepare(
+    session: &mut Session<'_>,
+    run: &Run<'_>,
+    items: &[Item],
+    width: usize,
+) -> BTreeMap<usize, Prepared> {
+    let of: Vec<usize> = (0..items.len()).collect();
+    let storing = session.storing_revision();
+    let share = prepared(session, run, items, (OWN, &of), width).boxed();
+    let (Share { cluster, turns, outdated }, stored) = join(share, storing).await;
+    let mut all = [(cluster, outdated)];
+    session.record_prepared(&mut all, stored).boxed().await;
+    let plain = turns.into_iter().filter_map(|(index, turn)| match turn {
+        Turn::Plain(part, rendered) => Some((index, part, rendered)),
+        Turn::Alone(_) | Turn::Failed(_) => None,
+    });
+    let outcomes = all.into_iter().flat_map(|(_, outdated)| outdated);
+    let prepared = plain.zip(outcomes).filter_map(|((index, part, rendered), outdated)| {
+        Some((index, Prepared { part, rendered, outdated: outdated.ok()? }))
+    });
+    prepared.collect()
+}
+
+/// Writes a component that is prepared, and checks its health.
+///
+/// # Errors
+/// A message for the step.
+pub(super) async fn finish(
+    session: &mut Session<'_>,
+    run: &Run<'_>,
+    placement: &Placement,
+    prepared: Prepared,
+) -> Result<Done, StepError> {
+    let _time = session.ctx.metrics.component();
+    let Prepared { part, rendered, outdated } = prepared;
+    let mut all = [(OWN, vec![Ok(outdated)])];
+    session.write_prepared(&mut all, 1).boxed().await;
+    for written in all.into_iter().flat_map(|(_, outdated)| outdated) {
+        written?;
+    }
+    let status = component::health(session, run.input, &part, &rendered, placement).await?;
+    with_late_traits(session, run, &part, placement, rendered, status).await
+}
+
 fn plain(turns: &mut [(usize, Turn)]) -> impl Iterator<Item = &mut Rendered> {
     turns.iter_mut().filter_map(|(_, turn)| match turn {
         Turn::Plain(_, rendered) => Some(rendered),
@@ -185,7 +241,8 @@ async fn dispatch(
         all.push((share.cluster, share.outdated));
         turns.extend(share.turns);
     }
-    session.dispatch_prepared(&mut all, stored, width).boxed().await;
+    session.record_prepared(&mut all, stored).boxed().await;
+    session.write_prepared(&mut all, width).boxed().await;
     let (mut alone, mut dispatched) = (Vec::new(), Vec::new());
     {
         let mut outcomes = all.into_iter().flat_map(|(_, outdated)| outdated);

@@ -20,7 +20,7 @@ use vela_gocompat::duration::Duration as GoDuration;
 use crate::backoff::Memory;
 use crate::condition::{ConditionError, Question};
 use crate::messages;
-use crate::model::{Mode, Step, Workflow};
+use crate::model::{If, Mode, Step, Workflow};
 use crate::status::{Phase, Reason, Status, StepStatus, WorkflowPhase};
 
 use record::{aliases, by_name, index};
@@ -539,6 +539,25 @@ impl<'a> Pass<'a> {
     #[must_use]
     pub fn definition(&self, attempt: &Attempt) -> Option<&'a Step> {
         self.step(attempt.step_index)
+    }
+
+    /// The steps that this pass runs whatever becomes of the others, where all steps are of this type: in a DAG that begins, those that
+    /// have no condition and wait for nothing. Before the first [`Self::next`].
+    #[must_use]
+    pub fn unconditional(&self, kind: &str) -> Vec<&'a Step> {
+        let steps = &self.workflow.steps;
+        let begins = !self.stopped && !self.status.suspend && self.status.steps.is_empty();
+        let is_uniform = self.workflow.mode == Mode::Dag && steps.iter().all(|it| it.kind == kind);
+        if !begins || !is_uniform {
+            return Vec::new();
+        }
+        let is_free = |step: &&Step| {
+            !matches!(step.condition, If::Expression(_))
+                && step.timeout.is_none()
+                && step.depends_on.is_empty()
+                && step.inputs.is_empty()
+        };
+        steps.iter().filter(is_free).collect()
     }
 
     /// The status so far.

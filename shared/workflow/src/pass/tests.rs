@@ -512,3 +512,35 @@ fn a_suspended_workflow_comes_back_to_a_condition_that_waits() {
     world.reconcile(&workflow);
     assert_eq!(world.ran, ["stops", "stops", "asks"]);
 }
+
+#[test]
+fn steps_that_run_whatever_becomes_of_others() {
+    let step = |name: &str| Step::new(name, "apply-component");
+    let input = crate::model::Input { from: "a".to_owned(), parameter_key: "b".to_owned() };
+    let steps = vec![
+        step("free"),
+        Step { depends_on: vec!["free".to_owned()], ..step("waits") },
+        Step { condition: If::Expression("true".to_owned()), ..step("asks") },
+        Step { inputs: vec![input], ..step("reads") },
+        Step { timeout: Some("1m".to_owned()), ..step("timed") },
+        step("free-too"),
+    ];
+    let names = |mode, steps: &[Step], status: Status| {
+        let workflow = Workflow { mode, steps: steps.to_vec(), ..Workflow::default() };
+        let (memory, options) = (Memory::default(), Options::default());
+        let pass = Pass::begin(&workflow, status, memory, Facts::at(time(0)), options);
+        let steps = pass.unconditional("apply-component");
+        steps.iter().map(|step| step.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(Mode::Dag, &steps, Status::default()), ["free", "free-too"]);
+    assert!(names(Mode::StepByStep, &steps, Status::default()).is_empty());
+    assert!(names(Mode::Dag, &steps, Status { suspend: true, ..Status::default() }).is_empty());
+    let mut mixed = steps.clone();
+    mixed.push(Step::new("other", "suspend"));
+    assert!(names(Mode::Dag, &mixed, Status::default()).is_empty());
+    // Later passes leave what is left to the steps.
+    let mut world = World::answering(&[("free", Verdict::Wait)]);
+    let workflow = Workflow { mode: Mode::Dag, steps: steps.clone(), ..Workflow::default() };
+    world.reconcile(&workflow);
+    assert!(names(Mode::Dag, &steps, world.status).is_empty());
+}
