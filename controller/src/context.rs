@@ -217,7 +217,7 @@ pub struct Context {
     /// Work of the Application controller.
     pub queue: Arc<Queue>,
     /// The member clusters.
-    pub clusters: Clusters,
+    pub clusters: Arc<Clusters>,
     /// WorkflowRuns.
     pub runs: Runs,
     /// Work of the definition controllers.
@@ -258,7 +258,7 @@ pub struct Parts {
     /// Work of the Application controller.
     pub queue: Arc<Queue>,
     /// The member clusters.
-    pub clusters: Clusters,
+    pub clusters: Arc<Clusters>,
 }
 
 impl Context {

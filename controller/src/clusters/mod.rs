@@ -23,11 +23,12 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::warn;
 use vela_apply::Owner;
 use vela_apply::object::{LOCAL_CLUSTER, is_local};
 use vela_cluster::members::{
-    self, Changed, Connecting, Known, Members, Named, Reachable, Snapshot,
+    self, Changed, Connecting, Known, Member, Members, Named, Reachable, Snapshot, State,
 };
 use vela_cluster::{About, ApiError, Key, Recorder};
 
@@ -63,7 +64,7 @@ pub struct Clusters {
 struct Enabled {
     members: Arc<Members>,
     concerned: Arc<Concerned>,
-    access: Access,
+    access: Arc<Access>,
     /// Where the Secrets are, and what is remembered of clusters.
     namespace: String,
     /// Something is known that is not stored yet.
@@ -111,7 +112,37 @@ impl Clusters {
 
     /// Members as Secrets of a namespace describe them.
     #[must_use]
-    pub fn of(namespace: &str, mut connecting: Connecting, access: Access, wake: Wake) -> Self {
+    pub fn of(namespace: &str, connecting: Connecting, access: Access, wake: Wake) -> Self {
+        let access = Arc::new(access);
+        Self::with(namespace, connecting, (access, wake), Members::new)
+    }
+
+    /// The same members as they are now, until `stop`, each one that can be reached over the client that `client_of` makes of its name
+    /// and client.
+    pub(crate) fn through(
+        &self,
+        stop: &CancellationToken,
+        client_of: impl FnMut(&str, kube::Client) -> kube::Client,
+    ) -> Self {
+        let Some(on) = &self.enabled else { return Self::own() };
+        let connecting = Connecting {
+            notify: Arc::new(|_, _| {}),
+            tasks: TaskTracker::new(),
+            stop: stop.clone(),
+            ..on.members.connecting().clone()
+        };
+        let (access, wake): (_, Wake) = (Arc::clone(&on.access), Arc::new(|_| {}));
+        Self::with(&on.namespace, connecting, (access, wake), |connecting, changed| {
+            on.members.through(connecting, changed, client_of)
+        })
+    }
+
+    fn with(
+        namespace: &str,
+        mut connecting: Connecting,
+        (access, wake): (Arc<Access>, Wake),
+        members: impl FnOnce(Connecting, Changed) -> Members,
+    ) -> Self {
         let (concerned, news) = (Arc::<Concerned>::default(), Arc::<Notify>::default());
         let (observed, noted) = (Arc::clone(&concerned), Arc::clone(&news));
         let changes = Arc::<Notify>::default();
@@ -151,7 +182,7 @@ impl Clusters {
                 notify(cluster, owner);
             }
         });
-        let members = Arc::new(Members::new(connecting, changed));
+        let members = Arc::new(members(connecting, changed));
         let namespace = namespace.to_owned();
         let (back, written, left) = Default::default();
         let wake = woken;
@@ -211,7 +242,7 @@ impl Clusters {
 
     /// Who may use which member.
     pub(crate) fn access(&self) -> Option<&Access> {
-        self.enabled.as_ref().map(|on| &on.access)
+        self.enabled.as_ref().map(|on| &*on.access)
     }
 
     /// From now on an Application is observed when the state of a member changes, or one of that name comes.
@@ -310,6 +341,24 @@ impl Clusters {
             () = members::follow_managed(&*on.members, client.clone()) => {}
             () = on.access.rules().follow(client.clone()) => {}
             () = stop.cancelled() => {}
+        }
+    }
+
+    /// Ends when it is known of each member whether it can be reached. For a process that does not [`Self::settle`].
+    pub(crate) async fn known(&self) {
+        let Some(on) = &self.enabled else { return };
+        let is_known = |member: &Arc<Member>| {
+            let away = [State::Disconnected, State::CredentialRefused];
+            let unusable = [State::Invalid, State::Replaced];
+            let state = member.state();
+            member.reach().is_ok() || away.contains(&state) || unusable.contains(&state)
+        };
+        loop {
+            let snapshot = on.members.snapshot();
+            if snapshot.is_synced() && snapshot.members().values().all(is_known) {
+                return;
+            }
+            on.joins.notified().await;
         }
     }
 

@@ -14,6 +14,7 @@ use clap::Parser;
 use kube::Client;
 use kube::config::AuthInfo;
 use vela_cluster::client::{ClientOptions, build, configuration};
+use vela_cluster::members::own_authority;
 use vela_serve::pool::STACK;
 use vela_serve::tls;
 
@@ -87,6 +88,14 @@ impl ClusterArgs {
     pub(crate) async fn connect(&self) -> Result<(Client, String), vela_cluster::Error> {
         let (client, namespace) = self.kubeconfig.connect().await?;
         Ok((client, self.namespace.clone().unwrap_or(namespace)))
+    }
+
+    /// What vouches for the API server.
+    ///
+    /// # Errors
+    /// A kubeconfig that cannot be read.
+    pub(crate) async fn authority(&self) -> Result<String, vela_cluster::Error> {
+        Ok(own_authority(&configuration(&self.kubeconfig.options()).await?))
     }
 
     /// As [`KubeconfigArgs::connect_as_nobody`].

@@ -51,6 +51,9 @@ pub(crate) enum Verb {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Change {
     pub(crate) verb: Verb,
+    /// The cluster it is in; empty: that of the Application.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) cluster: String,
     pub(crate) api_version: String,
     pub(crate) kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -87,6 +90,9 @@ pub(crate) struct Field {
 /// An object that would be refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Refused {
+    /// The cluster that would refuse it; empty: that of the Application.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) cluster: String,
     pub(crate) kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) namespace: String,
@@ -94,19 +100,23 @@ pub(crate) struct Refused {
     pub(crate) message: String,
 }
 
-/// All changes, those of kinds together.
-pub(crate) fn changes(records: &Records) -> Vec<Change> {
-    let written = records.objects.values().filter(|written| !written.is_record);
-    let mut all: Vec<Change> = written.filter_map(change).collect();
-    all.sort_by(|a, b| {
-        (a.verb, &a.kind, &a.namespace, &a.name).cmp(&(b.verb, &b.kind, &b.namespace, &b.name))
-    });
-    all
+impl Change {
+    /// Changes are shown in this order: those of kinds together, and those of one object in several clusters.
+    pub(crate) fn order(&self) -> impl Ord {
+        (self.verb, &self.kind, &self.namespace, &self.name, &self.cluster)
+    }
 }
 
-/// What is refused, by object.
-pub(crate) fn refusals(records: &Records) -> Vec<Refused> {
+/// All changes in a cluster.
+pub(crate) fn changes(records: &Records, cluster: &str) -> Vec<Change> {
+    let written = records.objects.values().filter(|written| !written.is_record);
+    written.filter_map(|written| change(written, cluster)).collect()
+}
+
+/// What a cluster refuses, by object.
+pub(crate) fn refusals(records: &Records, cluster: &str) -> Vec<Refused> {
     let refused = |(place, refusal): (&ResourcePath, &Refusal)| Refused {
+        cluster: cluster.to_owned(),
         kind: refusal.kind.clone(),
         namespace: place.namespace.clone(),
         name: place.name.clone(),
@@ -122,7 +132,7 @@ pub(crate) fn refusals(records: &Records) -> Vec<Refused> {
     records.refused.iter().map(refused).collect()
 }
 
-fn change(written: &Written) -> Option<Change> {
+fn change(written: &Written, cluster: &str) -> Option<Change> {
     let object = written.after.as_ref().or(written.before.as_ref())?;
     let uid = |object: &Option<Value>| {
         object.as_ref().and_then(|it| it.pointer("/metadata/uid").cloned())
@@ -161,6 +171,7 @@ fn change(written: &Written) -> Option<Change> {
     let loses = matches!(verb, Verb::Delete | Verb::Replace);
     Some(Change {
         verb,
+        cluster: cluster.to_owned(),
         api_version: api_version(object).to_owned(),
         kind: kind(object).to_owned(),
         namespace: namespace(object).to_owned(),
@@ -382,7 +393,7 @@ mod tests {
             is_record: false,
             unchecked: false,
         };
-        let change = change(&written).unwrap();
+        let change = change(&written, "").unwrap();
         let text = serde_json::to_string(&change).unwrap();
         assert!(!text.contains("b2xk") && !text.contains("bmV3"), "{text}");
         assert!(text.contains("data.password"), "{text}");
@@ -397,8 +408,9 @@ mod tests {
         };
         let of = |after: Value| {
             let before = Some(object("v1", "a"));
-            change(&Written { before, after: Some(after), is_record: false, unchecked: false })
-                .unwrap()
+            let written =
+                Written { before, after: Some(after), is_record: false, unchecked: false };
+            change(&written, "").unwrap()
         };
         assert_eq!(of(object("v2", "a")).verb, Verb::Note);
         let changed = of(object("v2", "b"));

@@ -149,7 +149,8 @@ async fn run(cli: &Cli) -> Result<(String, ExitCode), Error> {
         return Err(Error::Nothing);
     }
     let namespaces = namespaces(cli, &given);
-    let means = setup::means(client, &cli.controller, &namespaces).await?;
+    let authority = cli.cluster.authority().await?;
+    let means = setup::means((client, &authority), &cli.controller, &namespaces).await?;
     let plans = if cli.all {
         all(&means, cli.cluster.namespace.as_deref()).await?
     } else {

@@ -4,10 +4,11 @@ use http::{HeaderValue, Method, Request, header};
 use kube::Client;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use vela_api::names::{annotation, label};
+use vela_api::names::{annotation, condition, label};
 use vela_api::revision::ApplicationRevisionSpec;
 use vela_api::{Application, ApplicationRevision};
 use vela_cluster::ApiError;
+use vela_workflow::Phase;
 
 use crate::queue::Key;
 
@@ -173,7 +174,7 @@ async fn staged(
     plan: &mut Plan,
 ) -> Result<Stage, PlanError> {
     let narrowed = Narrowed { namespace: plan.namespace.clone(), name: plan.name.clone() };
-    let stage = Stage::open(means, Some(narrowed), planned.is_some())?;
+    let stage = Stage::open(means, Some(&narrowed), planned.is_some())?;
     let key = stage.enter(present, planned)?;
     let ended = stage.settle(&key).await;
     collect(&stage, &key, present, ended, plan);
@@ -196,11 +197,12 @@ pub(crate) enum PlanError {
 
 /// What came of the reconciles.
 fn collect(stage: &Stage, key: &Key, present: &Present, ended: Ended, plan: &mut Plan) {
-    {
-        let records = stage.overlay.records();
-        plan.changes = changes(&records);
-        plan.refused = refusals(&records);
+    for (cluster, overlay) in stage.overlays() {
+        let records = overlay.records();
+        plan.changes.extend(changes(&records, cluster));
+        plan.refused.extend(refusals(&records, cluster));
     }
+    plan.changes.sort_by(|a, b| a.order().cmp(&b.order()));
     plan.remarks = stage.rehearsal().remarks();
     let author = present
         .app
@@ -211,12 +213,22 @@ fn collect(stage: &Stage, key: &Key, present: &Present, ended: Ended, plan: &mut
         Ended::Settled => {}
         Ended::Waits => {
             let run = stage.app(key).and_then(|app| app.status.workflow.clone());
-            let message = run.map(|run| run.message).unwrap_or_default();
-            plan.notes.push(format!("the run in progress waits: {message}"));
+            let run = run.unwrap_or_default();
+            plan.notes.push(format!("the run in progress waits: {}", run.message));
+            let all =
+                run.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps));
+            let waiting = all.filter(|step| step.phase == Phase::Running.as_str());
+            for step in waiting.filter(|step| !step.message.is_empty()) {
+                plan.notes.push(format!("step {}: {}", step.name, step.message));
+            }
         }
         Ended::Failed(why) => plan.problem = Some(why),
     }
     let Some(app) = stage.app(key) else { return };
+    // What waits for a cluster is in no list of changes.
+    let mut conditions = app.status.conditions.iter();
+    let clusters = conditions.find(|it| it.type_ == condition::CLUSTERS && !it.is_true());
+    plan.notes.extend(clusters.map(|it| it.message.clone()));
     let before: Option<Application> =
         present.app.as_ref().and_then(|app| serde_json::from_value(app.clone()).ok());
     let run_of = |app: &Application| {

@@ -26,6 +26,8 @@ pub(crate) fn planner(shared: &Arc<Context>, rules: &Rules) -> Planner {
         cue: shared.cue.clone(),
         definitions: Arc::clone(&shared.definitions),
         keys: shared.keys.clone(),
+        clusters: Arc::clone(&shared.clusters),
+        _ends_on_drop: None,
     };
     let room = Arc::new(tokio::sync::Semaphore::new(MAX_PLANS));
     Arc::new(move |app: Application| {

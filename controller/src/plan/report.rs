@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::changes::{Change, Verb, counts, short};
+use super::changes::{Change, Refused, Verb, counts, short};
 use super::one::Plan;
 use super::rehearsal::{Remark, What};
 
@@ -22,11 +22,11 @@ const fn sign(verb: Verb) -> char {
     }
 }
 
-fn object(change: &Change) -> String {
-    match change.namespace.as_str() {
-        "" => format!("{} {}", change.kind, change.name),
-        namespace => format!("{} {namespace}/{}", change.kind, change.name),
-    }
+/// An object as it is named in a line.
+fn object(kind: &str, namespace: &str, name: &str, cluster: &str) -> String {
+    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    let cluster = if cluster.is_empty() { String::new() } else { format!(" in cluster {cluster}") };
+    format!("{kind} {namespace}{name}{cluster}")
 }
 
 /// What is to be known about a change, behind the object.
@@ -68,7 +68,8 @@ pub(crate) fn text(plan: &Plan) -> String {
     }
     let is_partial = plan.is_partial();
     for change in plan.changes.iter().filter(|change| change.verb != Verb::Note) {
-        let line = format!("  {} {}", sign(change.verb), object(change));
+        let Change { kind, namespace, name, cluster, .. } = change;
+        let line = format!("  {} {}", sign(change.verb), object(kind, namespace, name, cluster));
         let _ = match remark(change, is_partial).as_str() {
             "" => writeln!(out, "{line}"),
             remark => writeln!(out, "{line:<52} {remark}"),
@@ -87,13 +88,9 @@ pub(crate) fn text(plan: &Plan) -> String {
         }
     }
     for refused in &plan.refused {
-        let place = if refused.namespace.is_empty() {
-            String::new()
-        } else {
-            format!("{}/", refused.namespace)
-        };
-        let line = format!("  ! {} {place}{}", refused.kind, refused.name);
-        let _ = writeln!(out, "{line:<52} refused: {}", refused.message);
+        let Refused { kind, namespace, name, cluster, message } = refused;
+        let line = format!("  ! {}", object(kind, namespace, name, cluster));
+        let _ = writeln!(out, "{line:<52} refused: {message}");
     }
     let counts = counts(&plan.changes);
     if let Some(noted) = counts.get(&Verb::Note) {
@@ -205,11 +202,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::changes::{Field, Refused};
+    use crate::plan::changes::Field;
 
     fn change(verb: Verb, kind: &str, name: &str) -> Change {
         Change {
             verb,
+            cluster: String::new(),
             api_version: "v1".to_owned(),
             kind: kind.to_owned(),
             namespace: "shop".to_owned(),
@@ -252,6 +250,7 @@ mod tests {
                 change(Verb::Note, "Service", "web"),
             ],
             refused: vec![Refused {
+                cluster: String::new(),
                 kind: "HorizontalPodAutoscaler".to_owned(),
                 namespace: "shop".to_owned(),
                 name: "web".to_owned(),

@@ -2,19 +2,25 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use vela_api::names::label;
 use vela_api::{Application, ApplicationRevision, ResourceTracker};
-use vela_cluster::{ApiError, Identity, ObjectClient, Target};
+use vela_cluster::objects::Notify;
+use vela_cluster::{ApiError, ClientOptions, Identity, ObjectClient, Target};
 use vela_render::{Limits, Options, Renderer};
 use vela_seal::KeyHolder;
 use vela_serve::memory;
 use vela_serve::pool::Pool;
 
+use crate::clusters::Clusters;
 use crate::command::caches;
 use crate::config::{Config, ConfigError, Flags};
 use crate::evaluation::Evaluator;
@@ -50,16 +56,22 @@ pub(crate) enum SetupError {
 /// # Errors
 /// The API server's answer, flags that are wrong, no threads.
 pub(crate) async fn means(
-    client: Client,
+    (client, authority): (Client, &str),
     controller: &[OsString],
     namespaces: &[String],
 ) -> Result<Means, SetupError> {
-    let config = config(controller, &client).await?;
+    let mut config = config(controller, &client).await?;
+    if let Some(flags) = &mut config.clusters {
+        // What a Secret of a cluster has executed is for the controller to execute, not for whoever plans.
+        flags.exec_dir = None;
+    }
+    let stop = CancellationToken::new();
+    let clusters = clusters(&config, &client, authority, &stop).await;
     let version = client.apiserver_version().await.map_err(ApiError::from)?;
     let mut settings = start::settings(&config, &version);
     // As the caller, and for every Application.
     (settings.acting.authenticate, settings.shard) = (false, None);
-    settings.pause = std::time::Duration::ZERO;
+    settings.pause = Duration::ZERO;
     settings.workflow.suspend_on_failure = false;
     let threads = memory::evaluations(config.render_threads.saturating_add(1));
     let pool = Pool::new("cue", threads.threads, QUEUE)?;
@@ -76,8 +88,38 @@ pub(crate) async fn means(
         cue: Evaluator::new(Arc::new(pool), Arc::new(renderer)),
         definitions: Arc::new(definitions),
         keys: KeyHolder::default(),
+        clusters,
+        _ends_on_drop: Some(Arc::new(stop.drop_guard())),
     })
 }
+
+/// The clusters that joined, connected to with credentials that the caller may read. Those that nothing is known of in time count as out
+/// of reach.
+async fn clusters(
+    config: &Config,
+    client: &Client,
+    authority: &str,
+    stop: &CancellationToken,
+) -> Arc<Clusters> {
+    let options = ClientOptions::new(concat!("vela-command/", env!("CARGO_PKG_VERSION")));
+    let hooks: (Notify, _, _) = (Arc::new(|_| {}), TaskTracker::new(), stop.clone());
+    let about = (&options, client, authority);
+    let clusters = Arc::new(start::clusters(config, hooks, about, Arc::new(|_| {})));
+    if !clusters.is_on() {
+        return clusters;
+    }
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), clusters.namespace());
+    // Without that right nothing comes, and an Application that names a cluster says that none is known.
+    if secrets.list(&ListParams::default().limit(1)).await.is_ok() {
+        let (followed, client, stop) = (Arc::clone(&clusters), client.clone(), stop.clone());
+        tokio::spawn(async move { followed.follow(client, &stop).await });
+        let _ = tokio::time::timeout(CONNECTED, clusters.known()).await;
+    }
+    clusters
+}
+
+/// How long it may take until it is known which clusters can be reached.
+const CONNECTED: Duration = Duration::from_secs(10);
 
 /// Rendering jobs that wait for a thread.
 const QUEUE: usize = 64;

@@ -1,5 +1,6 @@
 //! The controller as far as one Application needs it, over an overlay: caches, renderer, settings, and the real reconcile.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -53,6 +54,10 @@ pub(crate) struct Means {
     pub(crate) definitions: Arc<Definitions>,
     /// What proves who wrote what; only the controller has it.
     pub(crate) keys: KeyHolder,
+    /// The other clusters, as whoever plans.
+    pub(crate) clusters: Arc<Clusters>,
+    /// Ends the connections to them, if they are those of plans only.
+    pub(crate) _ends_on_drop: Option<Arc<DropGuard>>,
 }
 
 impl std::fmt::Debug for Means {
@@ -84,6 +89,8 @@ pub(crate) enum Ended {
 /// The controller of a plan.
 pub(crate) struct Stage {
     pub(crate) overlay: Arc<Overlay>,
+    /// Of the other clusters that can be reached, by name.
+    pub(crate) members: BTreeMap<String, Arc<Overlay>>,
     context: AppContext,
     ahead: Arc<AtomicI64>,
     _ends_on_drop: DropGuard,
@@ -93,11 +100,18 @@ impl Stage {
     /// A controller for one Application, or for all of the cluster. With `goes_on` its runs do not wait.
     pub(crate) fn open(
         means: &Means,
-        narrowed: Option<Narrowed>,
+        narrowed: Option<&Narrowed>,
         goes_on: bool,
     ) -> Result<Self, prometheus::Error> {
         let stop = CancellationToken::new();
-        let overlay = Overlay::new(means.client.clone(), narrowed);
+        let overlay = Overlay::new(means.client.clone(), narrowed.cloned());
+        let mut members = BTreeMap::new();
+        let clusters = means.clusters.through(&stop, |name, client| {
+            let overlay = Overlay::new(client, narrowed.cloned());
+            let client = overlay.client();
+            members.insert(name.to_owned(), overlay);
+            client
+        });
         let io = Arc::new(ObjectClient::new(overlay.client()));
         let live =
             LiveObjects::new(Arc::clone(&io), Arc::new(|_| {}), TaskTracker::new(), stop.clone());
@@ -124,13 +138,19 @@ impl Stage {
             clock,
             settings: means.settings.clone(),
             queue: Arc::new(Queue::default()),
-            clusters: Clusters::own(),
+            clusters: Arc::new(clusters),
         });
         context.definitions = Arc::clone(&means.definitions);
         let mut context = AppContext::new(Arc::new(context), means.rules.clone());
         context.rehearsal =
             Some(if goes_on { Rehearsal::that_goes_on() } else { Rehearsal::default() });
-        Ok(Self { overlay, context, ahead, _ends_on_drop: stop.drop_guard() })
+        Ok(Self { overlay, members, context, ahead, _ends_on_drop: stop.drop_guard() })
+    }
+
+    /// The clusters as they would be, by name; that of the Application has none.
+    pub(crate) fn overlays(&self) -> impl Iterator<Item = (&str, &Overlay)> {
+        let members = self.members.iter().map(|(name, overlay)| (name.as_str(), &**overlay));
+        std::iter::once(("", &*self.overlay)).chain(members)
     }
 
     /// What the run would do that the plan does not.
@@ -237,7 +257,8 @@ impl Stage {
     fn progress(&self, key: &Key) -> (usize, String) {
         let version =
             self.context.apps.get(key).and_then(|app| app.metadata.resource_version.clone());
-        (self.overlay.records().writes(), version.unwrap_or_default())
+        let writes = self.overlays().map(|(_, overlay)| overlay.records().writes()).sum();
+        (writes, version.unwrap_or_default())
     }
 
     fn end(&self, key: &Key) -> Ended {

@@ -200,7 +200,7 @@ impl World {
         }
         let clusters = members::start(self, number, (&io, &queue), &stop);
         let context = Context::new(Parts {
-            clusters,
+            clusters: Arc::new(clusters),
             connections: Connections::shared(Arc::clone(&io)),
             io,
             live,

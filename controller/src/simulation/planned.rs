@@ -7,15 +7,18 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::evaluation::Evaluator;
-use crate::plan::changes::content;
+use crate::plan::changes::{Verb, content};
 use crate::plan::one::{self, Plan, Verdict};
+use crate::plan::overlay::Overlay;
 use crate::plan::stage::{Means, Present, Stage};
 
-use super::server::State;
-use super::{NAMESPACE, Process, World};
+use super::server::{Server, State};
+use super::{NAMESPACE, Process, World, clusters};
 
-/// Objects of Applications by kind and name, as far as they are not the server's own business.
-type Objects = BTreeMap<(String, String), Value>;
+/// The cluster of an object, its kind and its name.
+type Id = (String, String, String);
+/// Objects of Applications, as far as they are not the server's own business.
+type Objects = BTreeMap<Id, Value>;
 
 fn means(world: &World, process: &Process) -> Means {
     Means {
@@ -25,6 +28,8 @@ fn means(world: &World, process: &Process) -> Means {
         cue: Evaluator::new(Arc::clone(&world.pool), Arc::clone(&world.renderer)),
         definitions: Arc::clone(&process.context.definitions),
         keys: vela_seal::KeyHolder::default(),
+        clusters: Arc::clone(&process.context.clusters),
+        _ends_on_drop: None,
     }
 }
 
@@ -47,19 +52,37 @@ fn present(world: &World, name: &str) -> Present {
     }
 }
 
-/// The objects that Applications deploy here.
-fn objects(state: &State) -> Objects {
+/// The own server, which has no name, and those of the other clusters.
+fn servers(world: &World) -> impl Iterator<Item = (&str, &Server)> {
+    let members = world.members.iter().map(|(name, server)| (*name, server));
+    std::iter::once(("", &world.server)).chain(members)
+}
+
+/// Everything there is in all clusters.
+fn everything(world: &World) -> Vec<impl PartialEq + std::fmt::Debug> {
+    servers(world).map(|(_, server)| server.state.lock().objects.clone()).collect()
+}
+
+/// The objects that Applications deploy.
+fn objects(world: &World) -> Objects {
     let mut out = Objects::new();
+    for (cluster, server) in servers(world) {
+        deployed(cluster, &server.state.lock(), &mut out);
+    }
+    out
+}
+
+fn deployed(cluster: &str, state: &State, out: &mut Objects) {
     for (plural, kind) in [("configmaps", "ConfigMap"), ("secrets", "Secret"), ("jobs", "Job")] {
         for object in state.all(plural) {
             let owners = object.pointer("/metadata/ownerReferences");
             if owners.is_none_or(|owners| owners.as_array().is_none_or(Vec::is_empty)) {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                out.insert((kind.to_owned(), name.to_owned()), timeless(content(object)));
+                let id = (cluster.to_owned(), kind.to_owned(), name.to_owned());
+                out.insert(id, timeless(content(object)));
             }
         }
     }
-    out
 }
 
 /// When something was applied is the time of the run.
@@ -73,7 +96,7 @@ fn timeless(mut object: Value) -> Value {
 }
 
 /// The objects that differ: as they are after.
-fn difference(before: &Objects, after: &Objects) -> BTreeMap<(String, String), Option<Value>> {
+fn difference(before: &Objects, after: &Objects) -> BTreeMap<Id, Option<Value>> {
     let mut out = BTreeMap::new();
     for (key, object) in before {
         if after.get(key) != Some(object) {
@@ -89,8 +112,12 @@ fn difference(before: &Objects, after: &Objects) -> BTreeMap<(String, String), O
 }
 
 /// What a plan says of the same.
-fn planned(stage: &Stage) -> BTreeMap<(String, String), Option<Value>> {
-    let records = stage.overlay.records();
+fn planned(stage: &Stage) -> BTreeMap<Id, Option<Value>> {
+    stage.overlays().flat_map(|(cluster, overlay)| planned_in(cluster, overlay)).collect()
+}
+
+fn planned_in(cluster: &str, overlay: &Overlay) -> Vec<(Id, Option<Value>)> {
+    let records = overlay.records();
     let written = records.objects.iter().filter(|(_, written)| !written.is_record);
     let differs = written.filter(|(_, written)| {
         let of = |object: &Option<Value>| object.as_ref().map(|object| timeless(content(object)));
@@ -100,7 +127,8 @@ fn planned(stage: &Stage) -> BTreeMap<(String, String), Option<Value>> {
         .map(|(place, written)| {
             let object = written.after.as_ref().or(written.before.as_ref()).unwrap();
             let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-            ((kind, place.name.clone()), written.after.as_ref().map(|it| timeless(content(it))))
+            let id = (cluster.to_owned(), kind, place.name.clone());
+            (id, written.after.as_ref().map(|it| timeless(content(it))))
         })
         .collect()
 }
@@ -112,17 +140,17 @@ fn app(name: &str, spec: &Value) -> Value {
 
 /// Plans an edit and makes it: both come to the same.
 async fn plan_and_run(world: &World, process: &mut Process, name: &str, spec: &Value) -> Plan {
-    let before = world.server.state.lock().objects.clone();
+    let before = everything(world);
     let (plan, stage) =
         one::rehearse(&means(world, process), &present(world, name), Some(&app(name, spec)))
             .await
             .unwrap();
     let stage = stage.unwrap();
-    assert_eq!(world.server.state.lock().objects, before, "a plan writes nothing");
+    assert!(everything(world) == before, "a plan writes nothing");
     assert_eq!(plan.problem, None, "{plan:#?}");
     let expected = planned(&stage);
     drop(stage);
-    let objects_before = objects(&world.server.state.lock());
+    let objects_before = objects(world);
     world.server.by_another_writer(|state| {
         let mut object =
             state.get("applications", NAMESPACE, name).cloned().unwrap_or_else(|| app(name, spec));
@@ -130,7 +158,7 @@ async fn plan_and_run(world: &World, process: &mut Process, name: &str, spec: &V
         state.put("applications", object);
     });
     world.settle(process, name).await;
-    let objects_after = objects(&world.server.state.lock());
+    let objects_after = objects(world);
     assert_eq!(difference(&objects_before, &objects_after), expected, "{spec:#}\n{plan:#?}");
     plan
 }
@@ -189,4 +217,34 @@ async fn what_is_refused_is_reported_and_nothing_else_is_lost() {
     assert_eq!(plan.verdict(), Verdict::Refused, "{plan:#?}");
     assert_eq!(plan.refused.len(), 1);
     assert_eq!(plan.refused[0].name, "c1-0");
+}
+
+/// Writes to other clusters are planned as those of the own one are.
+#[tokio::test]
+async fn what_other_clusters_get_is_planned() {
+    let world = clusters::world();
+    let mut process = world.start();
+    let edits = [(["east", "west"], "1"), (["local", "west"], "1"), (["local", "east"], "2")];
+    for (edit, expected) in edits.iter().zip([2, 2, 3]) {
+        let app = clusters::app(&json!(edit.0), edit.1);
+        let plan = plan_and_run(&world, &mut process, "a", &app["spec"]).await;
+        let changes = plan.changes.iter().filter(|change| change.verb != Verb::Note);
+        assert_eq!(changes.count(), expected, "{edit:?}: {plan:#?}");
+    }
+    let settled = one::plan(&means(&world, &process), &present(&world, "a"), None).await.unwrap();
+    assert_eq!(settled.verdict(), Verdict::Nothing, "{settled:#?}");
+}
+
+/// A cluster that cannot be reached is named, and what the others get is planned.
+#[tokio::test]
+async fn a_cluster_out_of_reach_is_named() {
+    let world = clusters::world();
+    let process = world.start();
+    clusters::disconnect(&process, "east");
+    let app = clusters::app(&json!(["east", "west"]), "1");
+    let plan =
+        one::plan(&means(&world, &process), &present(&world, "a"), Some(&app)).await.unwrap();
+    let shown = crate::plan::report::text(&plan);
+    assert!(shown.contains("+ ConfigMap n/w in cluster west"), "{shown}");
+    assert!(shown.contains("step s: ") && shown.contains("east"), "{shown}");
 }

@@ -183,7 +183,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         clock: Clock::default(),
         settings: settings(&config, &version),
         queue: Arc::clone(&queue),
-        clusters,
+        clusters: Arc::new(clusters),
     }));
     let planner = paused::planner(&context, &config.charts);
     let runs = config.controllers.has(registry::WORKFLOW_RUN);
@@ -259,7 +259,7 @@ async fn connections(
 }
 
 /// The clusters that joined, if they are to be deployed to.
-fn clusters(
+pub(crate) fn clusters(
     config: &Config,
     (notify, tasks, stop): (Notify, TaskTracker, CancellationToken),
     (options, client, authority): (&ClientOptions, &kube::Client, &str),

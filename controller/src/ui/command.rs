@@ -139,12 +139,14 @@ async fn run(cli: Cli) -> Result<(), Error> {
     // Only now: with port 0 the system has chosen one.
     announce(bound, config.is_some(), key.as_deref());
     ready.pass();
+    let authority = cli.cluster.authority().await?;
     let server = Server {
         hosts: Hosts::new(cli.host),
         viewers,
         plans: Semaphore::new(PLANS),
         system_namespace: cli.cluster.system_namespace,
         controller: cli.controller,
+        authority,
     };
     Ok(serve(listener, config, router(Arc::new(server)), Limits::OBSERVERS, stop).await?)
 }

@@ -50,6 +50,8 @@ pub(super) struct Server {
     pub(super) system_namespace: String,
     /// Flags of the controller for plans; without any those of its Deployment.
     pub(super) controller: Vec<OsString>,
+    /// What vouches for the API server.
+    pub(super) authority: String,
 }
 
 /// Why there is no result.
@@ -195,7 +197,9 @@ impl Server {
         let namespace = app.metadata.namespace.clone().unwrap_or_default();
         let mut namespaces = vec![self.system_namespace.clone(), namespace];
         namespaces.dedup();
-        let means = setup::means(viewer.client.clone(), &self.controller, &namespaces).await?;
+        let means =
+            setup::means((viewer.client.clone(), &self.authority), &self.controller, &namespaces)
+                .await?;
         let object = serde_json::to_value(app).map_err(PlanError::from)?;
         let present = setup::present(&viewer.client, &object).await?;
         let plan = plan(&means, &present, None).await?;
@@ -286,6 +290,7 @@ mod tests {
             plans: Semaphore::new(PLANS),
             system_namespace: "vela-system".to_owned(),
             controller: Vec::new(),
+            authority: String::new(),
         };
         (router(Arc::new(server)), asked)
     }

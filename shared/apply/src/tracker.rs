@@ -7,6 +7,7 @@
 //! to the revision (or publishVersion) it was made for and is re-labelled when the generation moves on without a new run.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 use vela_api::{ManagedResource, RawExtension, names};
@@ -53,6 +54,39 @@ pub fn identity(record: &Record) -> [&str; 5] {
 #[must_use]
 pub fn is_of(record: &Record, key: &ResourceKey) -> bool {
     identity(record) == key.parts()
+}
+
+/// Where the records of a list are, by their objects: for a list that is asked about many.
+#[derive(Debug, Clone, Default)]
+pub struct RecordIndex {
+    /// Hashes of identities, sorted, with positions.
+    positions: Vec<(u64, usize)>,
+}
+
+impl RecordIndex {
+    /// The index of a list.
+    #[must_use]
+    pub fn new(records: &[Record]) -> Self {
+        let hashes = records.iter().map(|record| hash(identity(record)));
+        let mut positions: Vec<_> = hashes.enumerate().map(|(at, hash)| (hash, at)).collect();
+        positions.sort_unstable();
+        Self { positions }
+    }
+
+    /// The first record of an object in that list.
+    #[must_use]
+    pub fn find<'r>(&self, records: &'r [Record], key: &ResourceKey) -> Option<&'r Record> {
+        let wanted = hash(key.parts());
+        let from = self.positions.partition_point(|(hash, _)| *hash < wanted);
+        let same = self.positions.get(from..)?.iter().take_while(|(hash, _)| *hash == wanted);
+        same.filter_map(|(_, at)| records.get(*at)).find(|record| is_of(record, key))
+    }
+}
+
+fn hash(identity: [&str; 5]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    identity.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// `<Kind> <name>` with cluster and namespace where set: the form of user-visible texts.
@@ -271,6 +305,33 @@ mod tests {
 
     fn run(generation: i64, revision: &str) -> Run<'_> {
         Run { generation, publish_version: "", revision }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn an_index_finds_the_first_record_of_an_object(
+            all in proptest::collection::vec(("[ab]/v1|v1", "[AB]", "|local|far", "[xy]", "[ab]{1,2}"), 0..40),
+        ) {
+            let record = |(version, kind, cluster, namespace, name): &(String, String, String, String, String)| {
+                Record {
+                    api_version: version.clone(),
+                    kind: kind.clone(),
+                    cluster: cluster.clone(),
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    ..Record::default()
+                }
+            };
+            let all: Vec<Record> = all.iter().map(record).collect();
+            let (known, unknown) = all.split_at(all.len() / 2);
+            let index = RecordIndex::new(known);
+            for record in known.iter().chain(unknown) {
+                let key = key_of(record);
+                let first = known.iter().find(|record| is_of(record, &key));
+                let found = index.find(known, &key);
+                assert_eq!(found.map(std::ptr::from_ref), first.map(std::ptr::from_ref));
+            }
+        }
     }
 
     #[test]

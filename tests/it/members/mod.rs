@@ -56,6 +56,7 @@ mod charts;
 mod identity;
 mod load;
 mod names;
+mod plans;
 mod proof;
 mod secrets;
 mod steps;

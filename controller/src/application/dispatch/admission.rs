@@ -8,7 +8,7 @@ use vela_apply::ResourceKey;
 use vela_apply::object::{api_version, is_local, kind, label, name, namespace, set_namespace};
 use vela_apply::plan;
 use vela_apply::policy::Stage;
-use vela_apply::tracker::{self, Record};
+use vela_apply::tracker;
 use vela_cluster::Stored;
 
 use crate::application::converge::statekeep;
@@ -38,10 +38,9 @@ impl Session<'_> {
         // Compared with record and cluster: an object of ours that somebody deleted is outdated,
         // too.
         let current = self.trackers.current(self.run());
-        let desired = self.trackers.desired(&current);
         let mut outdated = Vec::new();
         for manifest in manifests.iter() {
-            if !self.is_up_to_date(manifest, cluster, &desired).await {
+            if !self.is_up_to_date(manifest, cluster, &current).await {
                 outdated.push(manifest.clone());
             }
         }
@@ -91,9 +90,8 @@ impl Session<'_> {
             // of no component, those of policies and steps, are exempt.
             let component = label(manifest, names::label::APP_COMPONENT).unwrap_or_default();
             let key = ResourceKey::of(manifest, cluster);
-            let other = self.trackers.records(&current).iter().find(|record| {
-                tracker::is_of(record, &key)
-                    && !record.component.is_empty()
+            let other = self.trackers.record_of(&current, &key).filter(|record| {
+                !record.component.is_empty()
                     && record.component != component
                     && self.components.contains(&record.component)
                     && !record.deleted
@@ -109,21 +107,18 @@ impl Session<'_> {
 
     /// Recorded as it is, and the live object carries the hash of it. One that somebody else changed since is put back at
     /// once: nothing is dispatched for that.
-    async fn is_up_to_date(&self, manifest: &Value, cluster: &str, desired: &[&Record]) -> bool {
+    async fn is_up_to_date(&self, manifest: &Value, cluster: &str, current: &str) -> bool {
         let metadata_only = self.is_metadata_only();
         let record = tracker::record_of(manifest, cluster, metadata_only, false);
-        let recorded = desired.iter().any(|other| {
-            tracker::identity(other) == tracker::identity(&record)
-                && other.raw == record.raw
-                && other.component == record.component
-                && !other.deleted
+        let key = ResourceKey::of(manifest, cluster);
+        let recorded = self.trackers.desired_of(current, &key).is_some_and(|other| {
+            other.raw == record.raw && other.component == record.component && !other.deleted
         });
         if !recorded || self.policies.is_read_only(manifest) {
             return recorded
                 && (!self.needs_visibility_check(manifest)
                     || self.is_shown(manifest, cluster).await);
         }
-        let key = ResourceKey::of(manifest, cluster);
         // It cannot be reached: the write says why.
         let Ok(at) = self.reach(cluster) else { return false };
         let live = match at.live.get(api_version(manifest), &key).await {

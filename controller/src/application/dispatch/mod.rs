@@ -105,10 +105,8 @@ impl Session<'_> {
         let current = self.trackers.current(self.run());
         let is_recorded = |manifest: &Value| {
             let record = tracker::record_of(manifest, cluster, self.is_metadata_only(), false);
-            let known = self.trackers.desired(&current).into_iter();
-            known.filter(|it| !it.deleted).any(|it| {
-                tracker::identity(it) == tracker::identity(&record) && it.raw == record.raw
-            })
+            let known = self.trackers.desired_of(&current, &ResourceKey::of(manifest, cluster));
+            known.is_some_and(|it| !it.deleted && it.raw == record.raw)
         };
         if !current.is_empty() && manifests.iter().all(is_recorded) {
             return Ok(());

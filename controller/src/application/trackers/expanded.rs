@@ -6,11 +6,16 @@
 
 use std::collections::HashSet;
 use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 use vela_api::ResourceTracker;
-use vela_apply::tracker::{self, Record};
+use vela_apply::ResourceKey;
+use vela_apply::tracker::{self, Record, RecordIndex};
 use vela_cluster::ApiError;
+
+/// Up to so many records a scan is as quick as an index.
+const SCANNED: usize = 16;
 
 /// An expanded tracker; it reads as one with the records of this cluster, one for each object.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +23,8 @@ pub(super) struct ExpandedTracker {
     object: ResourceTracker,
     /// The records of other clusters.
     pub(super) elsewhere: Vec<Record>,
+    /// Of the records of this cluster, once it is asked for.
+    index: OnceLock<RecordIndex>,
 }
 
 impl Deref for ExpandedTracker {
@@ -30,6 +37,7 @@ impl Deref for ExpandedTracker {
 
 impl DerefMut for ExpandedTracker {
     fn deref_mut(&mut self) -> &mut ResourceTracker {
+        self.index.take();
         &mut self.object
     }
 }
@@ -48,7 +56,16 @@ impl ExpandedTracker {
         // One record for each object: a second one would be applied and collected on its own.
         tracker::drop_duplicates(records);
         let elsewhere = if whole { Vec::new() } else { tracker::split_off_elsewhere(records) };
-        Ok(Self { object, elsewhere })
+        Ok(Self { object, elsewhere, index: OnceLock::new() })
+    }
+
+    /// The record of an object of this cluster.
+    pub(super) fn record_of(&self, key: &ResourceKey) -> Option<&Record> {
+        let records = &self.object.spec.managed_resources;
+        if records.len() < SCANNED {
+            return records.iter().find(|record| tracker::is_of(record, key));
+        }
+        self.index.get_or_init(|| RecordIndex::new(records)).find(records, key)
     }
 
     /// Whether nothing is recorded, here or elsewhere.
@@ -64,6 +81,7 @@ impl ExpandedTracker {
 
     /// Takes in what another one records and this one does not. Returns whether there was anything.
     pub(super) fn complete(&mut self, other: &Self) -> bool {
+        self.index.take();
         let here = (&mut self.object.spec.managed_resources, &other.spec.managed_resources);
         let elsewhere = (&mut self.elsewhere, &other.elsewhere);
         let mut changed = false;
@@ -96,7 +114,7 @@ impl ExpandedTracker {
 impl From<ResourceTracker> for ExpandedTracker {
     /// One that is made here, and records nothing yet.
     fn from(object: ResourceTracker) -> Self {
-        Self { object, elsewhere: Vec::new() }
+        Self { object, elsewhere: Vec::new(), index: OnceLock::new() }
     }
 }
 

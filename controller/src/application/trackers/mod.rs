@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 use vela_api::{ResourceTracker, names};
+use vela_apply::ResourceKey;
 use vela_apply::tracker::{self, Record, Role, Run, Tracker};
 
 use crate::queue::Key;
@@ -183,11 +184,10 @@ impl Trackers {
 
     /// Whether an object is recorded in a tracker that stays: whatever is written to it, it is not forgotten.
     #[must_use]
-    pub fn hold(&self, key: &vela_apply::ResourceKey) -> bool {
+    pub fn hold(&self, key: &ResourceKey) -> bool {
         // One that is being deleted protects nothing.
         let stay = self.objects.iter().filter(|o| o.metadata.deletion_timestamp.is_none());
-        stay.flat_map(|object| &object.spec.managed_resources)
-            .any(|record| tracker::is_of(record, key) && !record.deleted)
+        stay.filter_map(|object| object.record_of(key)).any(|record| !record.deleted)
     }
 
     /// The records that must live: those of the root and of the current tracker, the root's first.
@@ -201,13 +201,22 @@ impl Trackers {
             .collect()
     }
 
+    /// The record of an object that must live, as [`Self::desired`] has it.
+    #[must_use]
+    pub fn desired_of(&self, current: &str, key: &ResourceKey) -> Option<&Record> {
+        self.present(current).find_map(|object| object.record_of(key))
+    }
+
+    /// The record of an object in one tracker.
+    #[must_use]
+    pub fn record_of(&self, name: &str, key: &ResourceKey) -> Option<&Record> {
+        self.find(name)?.record_of(key)
+    }
+
     /// The name of the tracker whose record [`Self::desired`] takes for an object, `""` if nothing wants it.
     #[must_use]
-    pub fn holder(&self, current: &str, key: &vela_apply::ResourceKey) -> String {
-        let holds = |object: &&ExpandedTracker| {
-            object.spec.managed_resources.iter().any(|record| tracker::is_of(record, key))
-        };
-        let held = self.present(current).find(holds);
+    pub fn holder(&self, current: &str, key: &ResourceKey) -> String {
+        let held = self.present(current).find(|object| object.record_of(key).is_some());
         held.and_then(|object| object.metadata.name.clone()).unwrap_or_default()
     }
 
@@ -240,19 +249,14 @@ impl Trackers {
 
     /// What trackers say was dispatched for an object before `manifest`, the newest first. It may not have been written.
     #[must_use]
-    pub fn previous(&self, key: &vela_apply::ResourceKey, manifest: &Value) -> Vec<Value> {
+    pub fn previous(&self, key: &ResourceKey, manifest: &Value) -> Vec<Value> {
         // Newest first: the first that matches is what was dispatched last.
         let mut sorted: Vec<_> = self.objects.iter().collect();
         sorted.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
-        let recorded = sorted.into_iter().flat_map(|object| &object.spec.managed_resources);
-        let mut raws: Vec<_> = self
-            .written_over
-            .iter()
-            .rev()
-            .chain(recorded)
-            .filter(|record| tracker::is_of(record, key))
-            .filter_map(|record| record.raw.as_ref())
-            .collect();
+        let recorded = sorted.into_iter().filter_map(|object| object.record_of(key));
+        let over = self.written_over.iter().rev().filter(|record| tracker::is_of(record, key));
+        let mut raws: Vec<_> =
+            over.chain(recorded).filter_map(|record| record.raw.as_ref()).collect();
         if raws.is_empty() {
             return Vec::new();
         }

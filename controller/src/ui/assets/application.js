@@ -88,16 +88,19 @@ function events(list) {
     list.map((event) => [event.reason, state(event.type === "Warning" ? "bad" : "idle", event.type), event.message, event.count, age(event.last)]))];
 }
 
+/** The cluster of an object, if it is not that of the Application. */
+const inCluster = ({ cluster }) => (cluster ? ` in cluster ${cluster}` : "");
+
 function planned(plan) {
   const changes = plan.changes.filter((change) => change.verb !== "note");
   return [
     h("p", { role: "status" }, h("b", {}, plan.summary), plan.problem ? h("span", { class: "bad" }, " " + plan.problem) : ""),
     plan.lines.map((line) => h("p", { class: "muted" }, line)),
     changes.map((change) => [
-      h("h3", {}, `${VERBS[change.verb]} ${change.kind} ${[change.namespace, change.name].filter((word) => word).join("/")}`,
+      h("h3", {}, `${VERBS[change.verb]} ${change.kind} ${[change.namespace, change.name].filter((word) => word).join("/")}${inCluster(change)}`,
         change.restarts ? h("span", { class: "muted" }, ` ${change.restarts} Pods restart`) : "",
         change.holdsData ? h("span", { class: "bad" }, " holds data") : ""), fields(change.fields)]),
-    plan.refused.map((refused) => h("p", { class: "bad" }, `refused: ${refused.kind} ${refused.name}: ${refused.message}`)),
+    plan.refused.map((refused) => h("p", { class: "bad" }, `refused: ${refused.kind} ${refused.name}${inCluster(refused)}: ${refused.message}`)),
   ];
 }
 

@@ -71,7 +71,7 @@ pub type MemberNotify = Arc<dyn Fn(&str, &Owner) + Send + Sync>;
 #[derive(Debug)]
 pub struct Member {
     /// What its Secret says.
-    pub cluster: Cluster,
+    pub cluster: Arc<Cluster>,
     link: Arc<Link>,
 }
 
@@ -153,12 +153,12 @@ impl Member {
                 }
             });
         }
-        Arc::new(Self { cluster, link })
+        Arc::new(Self { cluster: cluster.into(), link })
     }
 
     /// The same connection under other labels.
     pub(super) fn relabelled(&self, cluster: Cluster) -> Arc<Self> {
-        Arc::new(Self { cluster, link: Arc::clone(&self.link) })
+        Arc::new(Self { cluster: cluster.into(), link: Arc::clone(&self.link) })
     }
 
     /// Over an existing client, known to work: of tests.
@@ -170,14 +170,38 @@ impl Member {
         connecting: &Connecting,
         changed: &Changed,
     ) -> Arc<Self> {
+        let identified = Identified { uid: Some(uid.to_owned()), version: None };
+        Self::identified_as(identified, Arc::new(cluster), client, connecting, changed)
+    }
+
+    /// The same cluster over another client, made of its own; the same member if that cannot be reached.
+    pub(super) fn through(
+        self: &Arc<Self>,
+        client_of: impl FnOnce(Client) -> Client,
+        connecting: &Connecting,
+        changed: &Changed,
+    ) -> Arc<Self> {
+        let Ok((io, _)) = self.reach() else { return Arc::clone(self) };
+        let client = client_of(io.client().clone());
+        let cluster = Arc::clone(&self.cluster);
+        Self::identified_as(self.identified(), cluster, client, connecting, changed)
+    }
+
+    fn identified_as(
+        identified: Identified,
+        cluster: Arc<Cluster>,
+        client: Client,
+        connecting: &Connecting,
+        changed: &Changed,
+    ) -> Arc<Self> {
         let gate = Arc::new(Gate::new(&cluster.name, Arc::clone(changed)));
         let stop = connecting.stop.child_token();
         let client = gated(client, &gate);
         let connection = connected(&cluster.name, client, connecting, &stop);
         gate.hear(Heard::Answer(200, Duration::ZERO));
         gate.identified.store(true, Ordering::Release);
-        let identified = Identified { uid: Some(uid.to_owned()), version: None };
-        let (identified, meant) = (Mutex::new(identified), Mutex::new(Some(uid.to_owned())));
+        let meant = Mutex::new(identified.uid.clone());
+        let identified = Mutex::new(identified);
         let guard = stop.drop_guard();
         let link =
             Link { gate, connection: Some(connection), identified, meant, _ends_on_drop: guard };

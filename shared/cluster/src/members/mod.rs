@@ -259,6 +259,25 @@ impl Members {
         Self { connecting, registry, trials: Arc::default(), sources: Mutex::default() }
     }
 
+    /// The registry as it is now, for whoever puts something in front of the clusters: each one that can be reached has the client that
+    /// `client_of` makes of its name and client.
+    #[must_use]
+    pub fn through(
+        &self,
+        connecting: Connecting,
+        changed: Changed,
+        mut client_of: impl FnMut(&str, kube::Client) -> kube::Client,
+    ) -> Self {
+        let through = Self::new(connecting, changed);
+        let mut snapshot = Snapshot::clone(&self.snapshot());
+        for (name, member) in &mut snapshot.members {
+            let (connecting, changed) = (&through.connecting, &through.registry.changed);
+            *member = member.through(|client| client_of(name, client), connecting, changed);
+        }
+        through.change(|current| *current = snapshot);
+        through
+    }
+
     /// As it is now.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
