@@ -174,17 +174,25 @@ impl Member {
         Self::identified_as(identified, Arc::new(cluster), client, connecting, changed)
     }
 
-    /// The same cluster over another client, made of its own; the same member if that cannot be reached.
+    /// The same cluster over another client, made of its own. What cannot be reached now stays so: whoever puts something in front of
+    /// clusters must never get to them directly.
     pub(super) fn through(
-        self: &Arc<Self>,
+        &self,
         client_of: impl FnOnce(Client) -> Client,
         connecting: &Connecting,
         changed: &Changed,
     ) -> Arc<Self> {
-        let Ok((io, _)) = self.reach() else { return Arc::clone(self) };
-        let client = client_of(io.client().clone());
         let cluster = Arc::clone(&self.cluster);
-        Self::identified_as(self.identified(), cluster, client, connecting, changed)
+        if let Ok((io, _)) = self.reach() {
+            let client = client_of(io.client().clone());
+            return Self::identified_as(self.identified(), cluster, client, connecting, changed);
+        }
+        let gate = Arc::new(Gate::new(&cluster.name, Arc::clone(changed)));
+        *gate.health.lock() = self.health();
+        let (identified, meant) = (Mutex::new(self.identified()), Mutex::new(self.meant()));
+        let guard = connecting.stop.child_token().drop_guard();
+        let link = Link { gate, connection: None, identified, meant, _ends_on_drop: guard };
+        Arc::new(Self { cluster, link: Arc::new(link) })
     }
 
     fn identified_as(

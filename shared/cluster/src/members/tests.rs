@@ -245,3 +245,31 @@ async fn labels_change_without_a_new_connection_and_credentials_with_one() {
     members.put(read("us", "other"));
     assert!(!same(&second, &now()));
 }
+
+/// Whoever has something in front of clusters never gets to one directly, also if it is reachable later.
+#[tokio::test]
+async fn what_is_in_front_of_clusters_stays_in_front_of_them() {
+    let (members, _) = registry();
+    let (east, west) = (join(&members, "east", "uid-e"), join(&members, "west", "uid-w"));
+    members.synced(true, Some(&["east".to_owned(), "west".to_owned()]));
+    west.hear(Heard::Refused("revoked".to_owned()));
+    let mut named = Vec::new();
+    let through = members.through(members.connecting().clone(), Arc::new(|_, _| {}), |name, _| {
+        named.push(name.to_owned());
+        fake(|_, _, _| (200, json!({"from": "front"}))).0
+    });
+    assert_eq!(named, ["east"]);
+    let snapshot = through.snapshot();
+    assert!(snapshot.is_synced());
+    let [front, closed] = ["east", "west"].map(|name| Arc::clone(&snapshot.members()[name]));
+    let request = http::Request::get("/api").body(Vec::new()).unwrap();
+    let answer = front.reach().unwrap().0.client().request_text(request).await.unwrap();
+    assert_eq!(answer, r#"{"from":"front"}"#);
+    assert_eq!(front.identified(), east.identified());
+    assert_eq!((closed.state(), closed.meant()), (west.state(), west.meant()));
+    west.hear(Heard::Answer(200, Duration::ZERO));
+    assert!(west.reach().is_ok() && closed.reach().is_err());
+    // What becomes of requests to what is in front says nothing of the cluster.
+    front.hear(Heard::Refused("no".to_owned()));
+    assert!(front.reach().is_err() && east.reach().is_ok());
+}
