@@ -1,12 +1,13 @@
 //! `vela-controller plan` against a real API server: what it says comes to pass, object by object, and it writes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use vela_tests::audit;
+use vela_tests::cluster::Cluster;
 use vela_tests::fixtures::{Space, binaries, quiet, until};
 
 /// User agent of the commands.
@@ -17,25 +18,34 @@ async fn plan(space: &Space, object: Option<&Value>) -> (i32, Value) {
     try_plan(space, object).await.unwrap()
 }
 
+/// Runs the command against a cluster, with an object in a file of this name if there is one. Returns how it ended and what it
+/// printed.
+pub(crate) async fn command(
+    cluster: &Cluster,
+    object: Option<(&str, &Value)>,
+    arguments: &[&str],
+) -> Output {
+    let mut command = Command::new(binaries().controller);
+    command.arg("plan").arg("--kubeconfig").arg(cluster.kubeconfig());
+    if let Some((name, object)) = object {
+        let file = cluster.dir().join(name);
+        std::fs::write(&file, object.to_string()).unwrap();
+        command.arg("-f").arg(file);
+    }
+    command.args(arguments);
+    tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap()
+}
+
 /// As [`plan`]; the error is what it printed instead of a plan.
 pub(crate) async fn try_plan(
     space: &Space,
     object: Option<&Value>,
 ) -> Result<(i32, Value), String> {
-    let mut command = Command::new(binaries().controller);
-    command.args(["plan", "-o", "json", "--namespace", space.name(), "--kubeconfig"]);
-    command.arg(space.cluster().kubeconfig());
-    let file = space.cluster().dir().join(format!("{}.json", space.name()));
-    match object {
-        Some(object) => {
-            std::fs::write(&file, object.to_string()).unwrap();
-            command.arg("-f").arg(&file);
-        }
-        None => {
-            command.arg("--all");
-        }
-    }
-    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    let file = format!("{}.json", space.name());
+    let object = object.map(|object| (file.as_str(), object));
+    let mut arguments = vec!["-o", "json", "--namespace", space.name()];
+    arguments.extend(object.is_none().then_some("--all"));
+    let output = command(space.cluster(), object, &arguments).await;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let said = serde_json::from_str(&text)
         .map_err(|_| format!("{text}{}", String::from_utf8_lossy(&output.stderr)))?;

@@ -348,10 +348,9 @@ impl Clusters {
     pub(crate) async fn known(&self) {
         let Some(on) = &self.enabled else { return };
         let is_known = |member: &Arc<Member>| {
-            let away = [State::Disconnected, State::CredentialRefused];
-            let unusable = [State::Invalid, State::Replaced];
             let state = member.state();
-            member.reach().is_ok() || away.contains(&state) || unusable.contains(&state)
+            // One that answers is not known before it is known which cluster it is.
+            member.reach().is_ok() || !(state == State::Unknown || state.is_open())
         };
         loop {
             let snapshot = on.members.snapshot();

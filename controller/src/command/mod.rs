@@ -42,6 +42,9 @@ pub(crate) struct ClusterArgs {
     pub(crate) system_namespace: String,
 }
 
+/// By which requests of commands are known.
+pub(crate) const AGENT: &str = concat!("vela-command/", env!("CARGO_PKG_VERSION"));
+
 /// Requests per second of a command, and at once: many read the whole cluster.
 const QPS: f64 = 50.0;
 const BURST: u32 = 100;
@@ -75,7 +78,7 @@ impl KubeconfigArgs {
             kubeconfig: self.kubeconfig.clone(),
             kubeconfig_env: std::env::var_os("KUBECONFIG").map(Into::into),
             context: self.context.clone(),
-            ..ClientOptions::new(concat!("vela-command/", env!("CARGO_PKG_VERSION")))
+            ..ClientOptions::new(AGENT)
         }
     }
 }

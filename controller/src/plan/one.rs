@@ -215,9 +215,7 @@ fn collect(stage: &Stage, key: &Key, present: &Present, ended: Ended, plan: &mut
             let run = stage.app(key).and_then(|app| app.status.workflow.clone());
             let run = run.unwrap_or_default();
             plan.notes.push(format!("the run in progress waits: {}", run.message));
-            let all =
-                run.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps));
-            let waiting = all.filter(|step| step.phase == Phase::Running.as_str());
+            let waiting = run.all_steps().filter(|step| step.phase == Phase::Running.as_str());
             for step in waiting.filter(|step| !step.message.is_empty()) {
                 plan.notes.push(format!("step {}: {}", step.name, step.message));
             }

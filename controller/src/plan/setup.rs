@@ -21,7 +21,7 @@ use vela_serve::memory;
 use vela_serve::pool::Pool;
 
 use crate::clusters::Clusters;
-use crate::command::caches;
+use crate::command::{AGENT, caches};
 use crate::config::{Config, ConfigError, Flags};
 use crate::evaluation::Evaluator;
 use crate::start;
@@ -101,7 +101,7 @@ async fn clusters(
     authority: &str,
     stop: &CancellationToken,
 ) -> Arc<Clusters> {
-    let options = ClientOptions::new(concat!("vela-command/", env!("CARGO_PKG_VERSION")));
+    let options = ClientOptions::new(AGENT);
     let hooks: (Notify, _, _) = (Arc::new(|_| {}), TaskTracker::new(), stop.clone());
     let about = (&options, client, authority);
     let clusters = Arc::new(start::clusters(config, hooks, about, Arc::new(|_| {})));

@@ -90,7 +90,7 @@ pub(crate) enum Ended {
 pub(crate) struct Stage {
     pub(crate) overlay: Arc<Overlay>,
     /// Of the other clusters that can be reached, by name.
-    pub(crate) members: BTreeMap<String, Arc<Overlay>>,
+    members: BTreeMap<String, Arc<Overlay>>,
     context: AppContext,
     ahead: Arc<AtomicI64>,
     _ends_on_drop: DropGuard,

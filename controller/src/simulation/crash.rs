@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::queue::Next;
 
 use super::depth::{moments, stride};
+use super::many_components::components;
 use super::server::Death;
 use super::{NAMESPACE, World, application};
 
@@ -33,12 +34,7 @@ fn scenarios() -> Vec<(&'static str, Vec<Step>)> {
     use Step::{Annotate, Apply, Delete, Lose};
     let one = |value| application("a", &[("c", &["x", "y"], value)]);
     let two = application("a", &[("c", &["x", "y"], "1"), ("d", &["z"], "1")]);
-    let many = |value| {
-        let all = ["c", "d", "e", "f", "g", "h", "i", "j"];
-        let objects = all.map(|name| [name]);
-        let parts = all.iter().zip(&objects).map(|(name, of)| (*name, of.as_slice(), value));
-        application("a", &parts.collect::<Vec<_>>())
-    };
+    let many = |value| components(&["c", "d", "e", "f", "g", "h", "i", "j"], value);
     let never = json!({"name": "keep", "type": "garbage-collect", "properties": {"rules": [
         {"selector": {"componentNames": ["d"]}, "strategy": "onAppDelete"}]}});
     let mut ordered = two.clone();

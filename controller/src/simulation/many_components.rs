@@ -1,14 +1,21 @@
 //! Many components of one Application: recorded at once, written one after the other.
 
+use serde_json::Value;
+
 use super::{NAMESPACE, World, application};
 
 const COUNT: usize = 20;
 
+/// An Application with a component for each name, which makes one object of that name.
+pub(super) fn components(names: &[impl AsRef<str>], value: &str) -> Value {
+    let objects: Vec<[&str; 1]> = names.iter().map(|name| [name.as_ref()]).collect();
+    let parts: Vec<_> = objects.iter().map(|of| (of[0], of.as_slice(), value)).collect();
+    application("a", &parts)
+}
+
 fn apply(world: &World, value: &str) {
     let names: Vec<String> = (0..COUNT).map(|n| format!("c{n}")).collect();
-    let objects: Vec<[&str; 1]> = names.iter().map(|name| [name.as_str()]).collect();
-    let parts = names.iter().zip(&objects).map(|(name, of)| (name.as_str(), of.as_slice(), value));
-    let app = application("a", &parts.collect::<Vec<_>>());
+    let app = components(&names, value);
     world.server.by_another_writer(|state| {
         state.put("applications", app);
     });

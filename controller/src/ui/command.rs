@@ -118,6 +118,7 @@ async fn run(cli: Cli) -> Result<(), Error> {
         let key = new_key().ok_or(Error::Key)?;
         (Viewers::Own { key: key.clone(), viewer: Viewer::new(client) }, Some(key))
     };
+    let authority = cli.cluster.authority().await?;
     let config = match &cli.tls_cert_dir {
         None => None,
         Some(dir) => {
@@ -139,7 +140,6 @@ async fn run(cli: Cli) -> Result<(), Error> {
     // Only now: with port 0 the system has chosen one.
     announce(bound, config.is_some(), key.as_deref());
     ready.pass();
-    let authority = cli.cluster.authority().await?;
     let server = Server {
         hosts: Hosts::new(cli.host),
         viewers,

@@ -160,6 +160,13 @@ pub struct WorkflowStatus {
     pub end_time: Option<Time>,
 }
 
+impl WorkflowStatus {
+    /// The steps, each one followed by its sub-steps.
+    pub fn all_steps(&self) -> impl Iterator<Item = &WorkflowStepStatus> {
+        self.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps))
+    }
+}
+
 /// State of a step or sub-step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Crd)]
 #[serde(rename_all = "camelCase", default)]

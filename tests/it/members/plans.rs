@@ -1,21 +1,15 @@
 //! Plans of Applications in several clusters: what they say of each cluster comes to pass there.
 
-use std::process::Command;
-
 use serde_json::Value;
-use vela_tests::fixtures::binaries;
 use vela_tests::link::Mode;
 use vela_tests::members::{Fleet, Space, fleet};
 
+use crate::plan::command;
+
 /// Runs a plan of an Application. Returns the exit code and what it says.
 async fn plan(fleet: &Fleet, app: &Value, output: &str) -> (i32, String) {
-    let file = fleet.hub.dir().join("planned.json");
-    std::fs::write(&file, app.to_string()).unwrap();
-    let mut command = Command::new(binaries().controller);
-    command.args(["plan", "-o", output, "--kubeconfig"]).arg(fleet.hub.kubeconfig());
-    command.arg("-f").arg(file);
-    command.args(["--", "--enable-cluster-gateway", "--allow-loopback-clusters"]);
-    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    let arguments = ["-o", output, "--", "--enable-cluster-gateway", "--allow-loopback-clusters"];
+    let output = command(&fleet.hub, Some(("planned.json", app)), &arguments).await;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     (output.status.code().unwrap(), text + &String::from_utf8_lossy(&output.stderr))
 }

@@ -223,10 +223,9 @@ pub(in crate::application) fn is_undeployed(
     let has_failed = status.workflow.as_ref().is_some_and(|run| {
         // A run that waits for a person has not failed, however its steps ended.
         let has_ended = WorkflowPhase::parse(&run.phase) == WorkflowPhase::Failed;
-        let steps = || run.steps.iter().flat_map(|s| std::iter::once(s).chain(&s.sub_steps));
         release::revision_of(&run.app_revision) == revision
             && !run.suspend
-            && (has_ended || !run.finished && steps().any(is_failed))
+            && (has_ended || !run.finished && run.all_steps().any(is_failed))
     });
     let is_there = |name: &str| status.services.iter().any(|service| service.name == name);
     has_failed && app.spec.components.iter().any(|component| !is_there(&component.name))

@@ -123,8 +123,7 @@ fn waits_for_a_person(app: &Application, status: &AppStatus) -> Option<String> {
         all.into_iter().any(|step| step.name == name && has_duration(step))
     };
     let run = status.workflow.as_ref()?;
-    let all = run.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.sub_steps));
-    let mut waits = all.filter(|step| {
+    let mut waits = run.all_steps().filter(|step| {
         step.phase == Phase::Suspending.as_str() && !step.type_.contains("step-group")
             // With `on-failure: suspend` a failed step waits for somebody, too.
             || step.phase == Phase::Failed.as_str()

@@ -26,12 +26,15 @@ pub(super) async fn prepare(
     run: &Run<'_>,
     pass: &Pass<'_>,
 ) -> BTreeMap<String, Prepared> {
-    let mut names = Vec::new();
-    let mut items = Vec::new();
     let is_refused = session.memory().lock().refused;
     // A plan shows what each step does.
     let is_alone = is_refused || session.ctx.rehearsal.is_some();
     let steps = if is_alone { Vec::new() } else { pass.unconditional(BUILTIN_APPLY_COMPONENT) };
+    // Before anything is parsed: most Applications have few components.
+    if steps.len() < MANY {
+        return BTreeMap::new();
+    }
+    let (mut names, mut items) = (Vec::new(), Vec::new());
     for Step { name, properties, .. } in steps {
         // What is wrong with a step is the step's to say.
         let Ok((component, placement)) = component_and_placement(properties) else { continue };

@@ -227,6 +227,17 @@ async fn dispatch_objects(
         let second = Stage::DefaultDispatch;
         dispatch(session, &mut rendered, |object| object.stage == second, placement).await?;
     }
+    checked(session, run, part, placement, rendered).await
+}
+
+/// A component whose objects are written: its health, and the traits that wait for it.
+pub(super) async fn checked(
+    session: &mut Session<'_>,
+    run: &Run<'_>,
+    part: &parse::ParsedComponent,
+    placement: &Placement,
+    rendered: Rendered,
+) -> Result<Done, StepError> {
     let status = component::health(session, run.input, part, &rendered, placement).await?;
     with_late_traits(session, run, part, placement, rendered, status).await
 }

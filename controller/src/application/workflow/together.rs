@@ -18,7 +18,7 @@ use super::super::component::{self, Rendered};
 use super::super::placement::Placement;
 use super::super::session::Session;
 use super::components::{
-    Done, RenderedComponent, dispatch_in_stages, later, render, with_late_traits,
+    Done, RenderedComponent, checked, dispatch_in_stages, later, render, with_late_traits,
 };
 use super::run::Run;
 use crate::application::dispatch::together::{GRACE, Outdated, given_up};
@@ -212,8 +212,7 @@ pub(super) async fn finish(
     for written in all.into_iter().flat_map(|(_, outdated)| outdated) {
         written?;
     }
-    let status = component::health(session, run.input, &part, &rendered, placement).await?;
-    with_late_traits(session, run, &part, placement, rendered, status).await
+    checked(session, run, &part, placement, rendered).await
 }
 
 fn plain(turns: &mut [(usize, Turn)]) -> impl Iterator<Item = &mut Rendered> {

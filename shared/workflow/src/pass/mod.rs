@@ -546,7 +546,7 @@ impl<'a> Pass<'a> {
     #[must_use]
     pub fn unconditional(&self, kind: &str) -> Vec<&'a Step> {
         let steps = &self.workflow.steps;
-        let begins = !self.stopped && !self.status.suspend && self.status.steps.is_empty();
+        let begins = !self.stopped && self.status.steps.is_empty();
         let is_uniform = self.workflow.mode == Mode::Dag && steps.iter().all(|it| it.kind == kind);
         if !begins || !is_uniform {
             return Vec::new();
