@@ -7,9 +7,11 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
+use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, Options};
 use vela_tests::fixtures::{Space, binaries, until};
+use vela_tests::fleet;
 use vela_tests::material::workspace;
 use vela_tests::release::admits;
 use vela_tests::tenant::Tenant;
@@ -95,9 +97,10 @@ fn phases(status: &Value) -> Vec<String> {
     steps.map(|step| format!("{}: {}", step["name"], step["phase"]).replace('"', "")).collect()
 }
 
-async fn started() -> (Cluster, Deployed) {
-    let cluster = Cluster::start("workflow-run").await.unwrap();
-    let values = vec!["featureGates.enableWorkflowRun=true".to_owned()];
+async fn started(name: &'static str, values: &[&str]) -> (Cluster, Deployed) {
+    let cluster = Cluster::start(name).await.unwrap();
+    let gate = ["featureGates.enableWorkflowRun=true"];
+    let values = gate.iter().chain(values).map(|value| (*value).to_owned()).collect();
     let options = Options { values, ..Options::default() };
     let deployed = Deployed::start(&cluster, &binaries(), &options).await.unwrap();
     let admin = cluster.client().await.unwrap();
@@ -107,7 +110,7 @@ async fn started() -> (Cluster, Deployed) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_act_as_their_authors_and_clients_operate_them() {
-    let (cluster, deployed) = started().await;
+    let (cluster, deployed) = started("workflow-run", &[]).await;
     let team = Tenant::new(&cluster, "team").await.unwrap();
     let runs = Runs::of(team.client(), "team");
     let maps: Api<ConfigMap> = Api::namespaced(team.client().clone(), "team");
@@ -152,6 +155,58 @@ async fn runs_act_as_their_authors_and_clients_operate_them() {
     assert!(maps.get_opt("unstamped").await.unwrap().is_none());
     assert_eq!(status["steps"], Value::Null);
     deployed.check().unwrap();
+}
+
+/// With several replicas, another one goes on with the runs of one that died: nothing is executed twice, and no value is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_replica_continues_runs() {
+    let (cluster, deployed) = started("workflow-run-fleet", &["sharding.mode=auto"]).await;
+    let client = cluster.client().await.unwrap();
+    let other = deployed.controller.replica(&cluster, "controller-2").unwrap();
+    other.start(&cluster).unwrap();
+    other.ready().await.unwrap();
+    until("two members share", LIMIT, async || fleet::is_balanced(&client, 2).await.unwrap()).await;
+    let runs = Runs::of(&client, "default");
+    let steps = json!([
+        {"name": "made", "type": "apply-object", "properties": map("default", "made")},
+        {"name": "read", "type": "read-object",
+            "properties": {"apiVersion": "v1", "kind": "ConfigMap", "name": "made", "namespace": "default"},
+            "outputs": [{"name": "value", "valueFrom": "output.value.data.a"}]},
+        {"name": "wait", "type": "suspend"},
+        {"name": "say", "type": "print-message-in-status",
+            "inputs": [{"from": "value", "parameterKey": "message"}]},
+        {"name": "last", "type": "apply-object", "properties": map("default", "last")},
+    ]);
+    runs.create("moved", &steps).await;
+    let before = runs.reaches("moved", "suspending").await;
+    // The first replica leads, and the leader handles the runs.
+    deployed.controller.kill().unwrap();
+    runs.resume("moved").await;
+    let after = runs.reaches("moved", "succeeded").await;
+    let expected = [
+        "made: succeeded",
+        "read: succeeded",
+        "wait: succeeded",
+        "say: succeeded",
+        "last: succeeded",
+    ];
+    assert_eq!(phases(&after), expected, "{after:#}");
+    assert_eq!(after["steps"][3]["message"], "1");
+    assert_eq!(after["steps"][0], before["steps"][0], "what was executed is not executed again");
+    let log = audit::read(&cluster.audit_log(), 0).unwrap();
+    let creations = |name: &str| -> Vec<String> {
+        let of = |entry: &&Entry| {
+            (&*entry.verb, &*entry.resource, &*entry.name) == ("create", "configmaps", name)
+                && entry.code < 300
+                && !entry.dry_run
+        };
+        log.iter().filter(of).map(|entry| entry.agent.clone()).collect()
+    };
+    let (made, last) = (creations("made"), creations("last"));
+    assert_eq!((made.len(), last.len()), (1, 1), "{made:?} {last:?}");
+    assert_ne!(made, last, "the other replica executed the last step");
+    other.check().unwrap();
+    cluster.stop();
 }
 
 /// Steps run in order; what they apply says which run it was, and stays when that is deleted.

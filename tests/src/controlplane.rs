@@ -41,8 +41,25 @@ const NODE: [(&str, &str, &str); 4] = [
 const LDFLAGS: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 \
     -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34";
 
-/// The linker would leave line tables and types out (`-s -w`): so the compiler need not make them.
-const GCFLAGS: &str = "all=-dwarf=false";
+/// How packages are compiled; the last pattern that a package matches counts. The linker would leave line tables and types out
+/// (`-s -w`), so the compiler need not make them. Without inlining it takes a quarter less time: a request spends its time in the packages
+/// that are named here, and most of the others are generated code.
+const GCFLAGS: [&str; 10] = [
+    "all=-dwarf=false -l",
+    "std=-dwarf=false",
+    "go.etcd.io/...=-dwarf=false",
+    "google.golang.org/...=-dwarf=false",
+    "golang.org/...=-dwarf=false",
+    "github.com/fxamacker/...=-dwarf=false",
+    "github.com/gogo/...=-dwarf=false",
+    "k8s.io/apimachinery/...=-dwarf=false",
+    "k8s.io/apiserver/...=-dwarf=false",
+    "sigs.k8s.io/...=-dwarf=false",
+];
+
+/// A compiler ends before its garbage is worth collecting: a tenth of its time. The limit is for the largest packages, several of which
+/// are compiled at a time.
+const GARBAGE_COLLECTION: [(&str, &str); 2] = [("GOGC", "off"), ("GOMEMLIMIT", "1500MiB")];
 
 /// Where the programs are.
 #[derive(Debug, Clone)]
@@ -163,7 +180,10 @@ impl Programs {
         let output = Command::new("go")
             .current_dir(source().join(module))
             .env("CGO_ENABLED", cgo(first))
-            .args(["build", "-trimpath", "-gcflags", GCFLAGS, "-ldflags", LDFLAGS, "-o"])
+            .envs(GARBAGE_COLLECTION)
+            .args(["build", "-trimpath", "-ldflags", LDFLAGS])
+            .args(GCFLAGS.iter().flat_map(|flags| ["-gcflags", flags]))
+            .arg("-o")
             .arg(&unfinished)
             .args(programs.iter().map(|(.., package)| package))
             .stdin(Stdio::null())
@@ -226,7 +246,7 @@ fn key(files: &[&str]) -> Result<String> {
         let path = source().join(file);
         hash.update(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
     }
-    hash.update(GCFLAGS);
+    GCFLAGS.iter().for_each(|flags| hash.update(flags));
     hash.update(LDFLAGS);
     Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }

@@ -45,6 +45,8 @@ pub(crate) enum What {
     Waits(String),
     /// It would send something to a server.
     Calls(String),
+    /// It runs this hook of a chart.
+    RunsHook(String),
     /// It takes these outputs of other steps: what it does is known after the run.
     Unknown(String),
     /// It fails, and the run ends here.
@@ -54,7 +56,7 @@ pub(crate) enum What {
 impl What {
     /// Whether objects may be written that the plan does not show.
     pub(crate) const fn hides_writes(&self) -> bool {
-        !matches!(self, Self::Suspends(_))
+        !matches!(self, Self::Suspends(_) | Self::RunsHook(_))
     }
 }
 
@@ -185,6 +187,11 @@ impl Rehearsal {
         status.healthy = true;
         status.workload_healthy |= !without_workload;
         status.traits.iter_mut().filter(|one| !one.pending).for_each(|one| one.healthy = true);
+    }
+
+    /// A hook of a chart runs; it is noted under the name of its component.
+    pub(crate) fn runs_hook(&self, component: &str, hook: String) {
+        self.note(component, What::RunsHook(hook));
     }
 
     /// Traits of a component are rendered once its workload is healthy: from what it says of itself then.

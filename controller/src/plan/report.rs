@@ -114,6 +114,14 @@ pub(crate) fn lines(plan: &Plan) -> Vec<String> {
             lines.push(format!("The run ends at step {}: {why}", remark.step));
         }
     }
+    let hooks = plan.remarks.iter().filter_map(|remark| match &remark.what {
+        What::RunsHook(hook) => Some(hook.as_str()),
+        _ => None,
+    });
+    let hooks: Vec<&str> = hooks.collect();
+    if !hooks.is_empty() {
+        lines.push(format!("Hooks of charts that run: {}", hooks.join(", ")));
+    }
     if plan.is_partial() {
         lines.push("What depends on the run is known after it.".to_owned());
     }
@@ -130,25 +138,28 @@ pub(crate) fn lines(plan: &Plan) -> Vec<String> {
 /// The steps, each with what is to be known about it.
 fn steps(plan: &Plan) -> Vec<String> {
     let of = |name: &String| {
-        let remarks: Vec<String> =
-            plan.remarks.iter().filter(|remark| remark.step == *name).map(words).collect();
+        let of_step = plan.remarks.iter().filter(|remark| remark.step == *name);
+        let remarks: Vec<String> = of_step.filter_map(words).collect();
         if remarks.is_empty() { name.clone() } else { format!("{name} ({})", remarks.join("; ")) }
     };
     plan.steps.iter().map(of).collect()
 }
 
-fn words(remark: &Remark) -> String {
+/// A remark as it stands behind its step; hooks have a line of their own.
+fn words(remark: &Remark) -> Option<String> {
     let with = |words: &str, detail: &str| {
         if detail.is_empty() { words.to_owned() } else { format!("{words}: {detail}") }
     };
-    match &remark.what {
+    let words = match &remark.what {
+        What::RunsHook(_) => return None,
         What::Suspends(detail) if detail.is_empty() => "waits for a person".to_owned(),
         What::Suspends(detail) => with("waits for a person or a time", detail),
         What::Waits(detail) => with("waits", detail),
         What::Calls(server) => format!("would call {server}: not done"),
         What::Unknown(of) => format!("takes {of}: known after the run"),
         What::Fails(_) => "fails".to_owned(),
-    }
+    };
+    Some(words)
 }
 
 /// The last line: how many objects.

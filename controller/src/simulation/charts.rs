@@ -12,7 +12,7 @@ use crate::queue::{Key, Next};
 
 use super::depth::{moments, stride};
 use super::server::{Death, Server, State};
-use super::{NAMESPACE, Process, World, application, placements};
+use super::{NAMESPACE, Process, World, application, placements, planned};
 
 const TEMPLATE: &str = r#"
 import "vela/helm"
@@ -351,6 +351,49 @@ async fn the_process_may_die_at_any_write_of_a_rollback() {
         points += died;
     }
     assert!(points * stride() > 20, "only {points} moments of death");
+}
+
+/// Plans an edit and makes it. Records of releases are the control plane's, and generated text is known after the run.
+async fn plan_and_run(charts: &Charts, process: &mut Process, app: Value) -> String {
+    let comparable = |mut difference: planned::Difference| {
+        difference.retain(|(_, kind, _), _| kind != "Secret");
+        for object in difference.values_mut().flatten() {
+            let drop_key = |object: &mut Value, fields: &str, key: &str| {
+                object.pointer_mut(fields).and_then(Value::as_object_mut).map(|it| it.remove(key))
+            };
+            if drop_key(object, "/data", "password").flatten().is_some() {
+                drop_key(object, "/metadata/labels", "oam.dev/render-hash");
+            }
+        }
+        difference
+    };
+    let (plan, expected) = planned::plan(&charts.world, process, "a", &app).await;
+    let before = planned::objects(&charts.world);
+    charts.apply(app);
+    charts.settle(process).await;
+    let written = planned::difference(&before, &planned::objects(&charts.world));
+    assert_eq!(comparable(written), comparable(expected), "{plan:#?}");
+    crate::plan::report::text(&plan)
+}
+
+/// A hook ends in a run only; a plan goes on as if it had ended, and names it.
+#[tokio::test]
+async fn what_follows_a_hook_is_planned() {
+    let charts = Charts::new().await;
+    let mut process = charts.world.start();
+    let options = json!({"wait": true});
+    let app = charts.app(&json!({"v": "1"}), &options);
+    let shown = plan_and_run(&charts, &mut process, app).await;
+    let hooks = "Hooks of charts that run: pre-install Job n/pre-install, post-install ConfigMap n/post-install\n";
+    assert!(shown.contains(hooks) && shown.contains("+ ConfigMap n/map"), "{shown}");
+    assert!(!shown.contains("known after it"), "{shown}");
+    let shown = plan_and_run(&charts, &mut process, charts.app(&json!({"v": "2"}), &options)).await;
+    let hooks = "Hooks of charts that run: pre-upgrade Job n/pre-upgrade, post-upgrade ConfigMap n/post-upgrade\n";
+    assert!(shown.contains(hooks) && shown.contains("~ ConfigMap n/map"), "{shown}");
+    let app = application("a", &[]);
+    let shown = plan_and_run(&charts, &mut process, app).await;
+    let hooks = "Hooks of charts that run: pre-delete Job n/pre-delete, post-delete ConfigMap n/post-delete\n";
+    assert!(shown.contains(hooks) && shown.contains("- ConfigMap n/map"), "{shown}");
 }
 
 #[tokio::test]

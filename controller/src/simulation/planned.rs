@@ -16,9 +16,9 @@ use super::server::{Server, State};
 use super::{NAMESPACE, Process, World, clusters};
 
 /// The cluster of an object, its kind and its name.
-type Id = (String, String, String);
+pub(super) type Id = (String, String, String);
 /// Objects of Applications, as far as they are not the server's own business.
-type Objects = BTreeMap<Id, Value>;
+pub(super) type Objects = BTreeMap<Id, Value>;
 
 fn means(world: &World, process: &Process) -> Means {
     Means {
@@ -64,7 +64,7 @@ fn everything(world: &World) -> Vec<impl PartialEq + std::fmt::Debug> {
 }
 
 /// The objects that Applications deploy.
-fn objects(world: &World) -> Objects {
+pub(super) fn objects(world: &World) -> Objects {
     let mut out = Objects::new();
     for (cluster, server) in servers(world) {
         deployed(cluster, &server.state.lock(), &mut out);
@@ -95,8 +95,11 @@ fn timeless(mut object: Value) -> Value {
     object
 }
 
-/// The objects that differ: as they are after.
-fn difference(before: &Objects, after: &Objects) -> BTreeMap<Id, Option<Value>> {
+/// Objects that differ, as they are after; `None` if they are gone.
+pub(super) type Difference = BTreeMap<Id, Option<Value>>;
+
+/// The objects that differ.
+pub(super) fn difference(before: &Objects, after: &Objects) -> Difference {
     let mut out = BTreeMap::new();
     for (key, object) in before {
         if after.get(key) != Some(object) {
@@ -112,7 +115,7 @@ fn difference(before: &Objects, after: &Objects) -> BTreeMap<Id, Option<Value>> 
 }
 
 /// What a plan says of the same.
-fn planned(stage: &Stage) -> BTreeMap<Id, Option<Value>> {
+fn planned(stage: &Stage) -> Difference {
     stage.overlays().flat_map(|(cluster, overlay)| planned_in(cluster, overlay)).collect()
 }
 
@@ -138,18 +141,26 @@ fn app(name: &str, spec: &Value) -> Value {
         "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec})
 }
 
-/// Plans an edit and makes it: both come to the same.
-async fn plan_and_run(world: &World, process: &mut Process, name: &str, spec: &Value) -> Plan {
+/// The plan of an edit, and what it says is different then.
+pub(super) async fn plan(
+    world: &World,
+    process: &Process,
+    name: &str,
+    wanted: &Value,
+) -> (Plan, Difference) {
     let before = everything(world);
     let (plan, stage) =
-        one::rehearse(&means(world, process), &present(world, name), Some(&app(name, spec)))
-            .await
-            .unwrap();
+        one::rehearse(&means(world, process), &present(world, name), Some(wanted)).await.unwrap();
     let stage = stage.unwrap();
     assert!(everything(world) == before, "a plan writes nothing");
     assert_eq!(plan.problem, None, "{plan:#?}");
     let expected = planned(&stage);
-    drop(stage);
+    (plan, expected)
+}
+
+/// Plans an edit and makes it: both come to the same.
+async fn plan_and_run(world: &World, process: &mut Process, name: &str, spec: &Value) -> Plan {
+    let (plan, expected) = plan(world, process, name, &app(name, spec)).await;
     let objects_before = objects(world);
     world.server.by_another_writer(|state| {
         let mut object =

@@ -6,7 +6,7 @@ use serde_json::Value;
 use vela_api::names;
 use vela_api::names::event;
 use vela_apply::Owner;
-use vela_apply::object::{annotation, kind, name, set_annotation};
+use vela_apply::object::{annotation, kind, name, namespace, set_annotation};
 use vela_cluster::{Class, Target};
 use vela_helm::release::{LastRun, RecordedHook};
 use vela_helm::yaml;
@@ -115,7 +115,7 @@ pub(super) async fn run(
             }
             _ => {}
         }
-        match advance(session, entry, *index, hook).await {
+        match advance(session, entry, moment, *index, hook).await {
             Ok(None) => has_moved = true,
             Ok(waits) => return Ok(waits),
             Err(error) if moment.is_lenient() && !is_postponed(&error) => {
@@ -168,6 +168,7 @@ pub(super) fn is_postponed(error: &ReleaseError) -> bool {
 async fn advance(
     session: &mut Session<'_>,
     entry: &Entry,
+    moment: Moment,
     index: usize,
     hook: &RecordedHook,
 ) -> Result<Waits, ReleaseError> {
@@ -178,6 +179,13 @@ async fn advance(
         entry.state.lock().record.set_last_run(index, &LastRun::default());
         entry.write(session).await?;
     }
+    if let Some(rehearsal) = &session.ctx.rehearsal {
+        let namespace = namespace(&object);
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        let hook =
+            format!("{} {} {namespace}{slash}{}", moment.word(), kind(&object), name(&object));
+        rehearsal.runs_hook(&entry.component, hook);
+    }
     // Noted as running: the object exists, and is only asked how it ended.
     if hook.last_run.phase != RUNNING
         && let Some(waits) = start(session, entry, index, hook, &object).await?
@@ -187,6 +195,11 @@ async fn advance(
     let started = entry.state.lock().record.hooks();
     let Some(hook) = started.get(index) else { return Ok(None) };
     match ended(session, entry, hook, &object).await? {
+        // The object of a hook in a plan never runs.
+        Ended::No if session.waits_for_nothing() => {
+            note(session, entry, index, SUCCEEDED).await?;
+            Ok(None)
+        }
         Ended::No => Ok(Some(messages::hook_has_not_ended(&named(&object)))),
         Ended::Succeeded => {
             note(session, entry, index, SUCCEEDED).await?;

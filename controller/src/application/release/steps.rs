@@ -55,6 +55,7 @@ pub async fn finish(
 ) -> Result<Waits, ReleaseError> {
     let entry = &released.entry;
     if released.params.wait
+        && !session.waits_for_nothing()
         && !is_deployed(entry)
         && let Some(waits) = unready(session, released, manifests).await?
     {

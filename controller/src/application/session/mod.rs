@@ -165,6 +165,11 @@ impl Session<'_> {
         self.ctx.settings.gates.apply_once || self.policies.is_metadata_only()
     }
 
+    /// Whether what the run waits for counts as come, since this is a plan.
+    pub(super) fn waits_for_nothing(&self) -> bool {
+        self.ctx.rehearsal.as_ref().is_some_and(|rehearsal| rehearsal.goes_on)
+    }
+
     /// The key of the Application.
     #[must_use]
     pub fn key(&self) -> Key {

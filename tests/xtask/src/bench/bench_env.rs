@@ -44,6 +44,9 @@ pub(crate) struct Setup {
     /// A further flag for the controller; may repeat
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     controller_flag: Vec<String>,
+    /// A value of the chart; may repeat
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// Measure the dev profile
     #[arg(long)]
     dev: bool,
@@ -67,6 +70,7 @@ where
     let binaries = Binaries::build(profile)?;
     options.definitions.clone_from(&setup.definitions);
     options.controller_flags.extend(setup.controller_flag.iter().cloned());
+    options.values.extend(setup.set.iter().cloned());
     tokio::runtime::Runtime::new()?.block_on(async {
         let cluster = Cluster::start_at("bench", setup.pace.pace()).await?;
         let deployed = Deployed::start(&cluster, &binaries, &options).await?;
