@@ -1,5 +1,6 @@
 //! The phases of a reconcile in order: parsing, revision, policies, workflow, and what follows it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -300,12 +301,11 @@ async fn execute(
     Ok((progress.phase, progress.again))
 }
 
+/// Each object once, in the order of the first time.
 fn note_applied(status: &mut AppStatus, applied: Vec<ClusterObjectReference>) {
-    for reference in applied {
-        if !status.applied_resources.contains(&reference) {
-            status.applied_resources.push(reference);
-        }
-    }
+    let mut known = HashSet::new();
+    let all = std::mem::take(&mut status.applied_resources).into_iter().chain(applied);
+    status.applied_resources = all.filter(|reference| known.insert(reference.clone())).collect();
 }
 
 /// Stores the revision of this reconcile, if it is not yet.
@@ -408,3 +408,21 @@ const PREPARED: [(&str, &str); 3] = [
     (event::REVISIONED, messages::REVISIONED),
     (event::POLICY_GENERATED, messages::POLICY_GENERATED),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_noted_once_where_it_came_first() {
+        let reference = |name: &str| ClusterObjectReference {
+            name: name.to_owned(),
+            ..ClusterObjectReference::default()
+        };
+        let mut status = AppStatus::default();
+        note_applied(&mut status, vec![reference("b"), reference("a"), reference("b")]);
+        note_applied(&mut status, vec![reference("c"), reference("a")]);
+        let names: Vec<&str> = status.applied_resources.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["b", "a", "c"]);
+    }
+}

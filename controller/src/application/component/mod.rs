@@ -8,6 +8,7 @@ mod error;
 mod health;
 mod rendering;
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
@@ -349,12 +350,13 @@ fn assemble(
 /// Of several manifests of one object the last one counts: a trait may replace what its component makes.
 fn keep_last(objects: &mut Vec<Object>) {
     let mut kept: Vec<Object> = Vec::with_capacity(objects.len());
+    let mut known: HashMap<ResourceKey, usize> = HashMap::with_capacity(objects.len());
     for object in std::mem::take(objects) {
         let key = ResourceKey::of(&object.manifest, "");
-        let named = !vela_apply::object::name(&object.manifest).is_empty();
         // Objects without a name get one later, and cannot be compared.
-        let same = |other: &Object| named && ResourceKey::of(&other.manifest, "") == key;
-        match kept.iter().position(same).and_then(|index| kept.get_mut(index)) {
+        let index =
+            if key.name.is_empty() { kept.len() } else { *known.entry(key).or_insert(kept.len()) };
+        match kept.get_mut(index) {
             // The workload stays the workload, whoever has the last word about it.
             Some(workload) if workload.output.is_none() => workload.manifest = object.manifest,
             Some(other) => *other = object,
@@ -366,4 +368,40 @@ fn keep_last(objects: &mut Vec<Object>) {
 
 fn is_namespace(manifest: &Value) -> bool {
     api_version(manifest) == "v1" && kind(manifest) == "Namespace"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_several_manifests_of_one_object_the_last_one_counts() {
+        let object = |kind: &str, name: &str, version: u8, output: Option<&str>| Object {
+            manifest: json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "data": version}),
+            output: output.map(str::to_owned),
+            trait_index: None,
+            stage: Stage::DefaultDispatch,
+        };
+        let mut objects = vec![
+            object("ConfigMap", "a", 1, None),
+            object("ConfigMap", "", 2, Some("unnamed")),
+            object("Secret", "a", 3, Some("secret")),
+            object("ConfigMap", "a", 4, Some("again")),
+            object("ConfigMap", "", 5, Some("unnamed-too")),
+            object("Secret", "a", 6, Some("other")),
+        ];
+        keep_last(&mut objects);
+        let kept: Vec<_> =
+            objects.iter().map(|it| (it.output.as_deref(), it.manifest["data"].clone())).collect();
+        let wanted = [
+            // It stays the workload.
+            (None, json!(4)),
+            (Some("unnamed"), json!(2)),
+            (Some("other"), json!(6)),
+            (Some("unnamed-too"), json!(5)),
+        ];
+        assert_eq!(kept, wanted);
+    }
 }

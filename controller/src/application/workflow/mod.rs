@@ -67,7 +67,7 @@ pub struct Ran {
     pub progress: Progress,
     /// Components whose health was checked.
     pub services: Vec<ComponentStatus>,
-    /// Objects that were dispatched.
+    /// Objects that were dispatched, perhaps several times.
     pub applied: Vec<ClusterObjectReference>,
     /// Whether any step was checked.
     pub ran: bool,
@@ -367,7 +367,7 @@ fn component_and_placement(
 /// Remembers what a component came to.
 fn note(done: &Done, placement: &Placement, seen: &mut Seen) {
     for object in &done.rendered.objects {
-        seen.note(reference(&object.manifest, &placement.cluster));
+        seen.applied.push(reference(&object.manifest, &placement.cluster));
     }
     seen.services.push(done.status.clone());
 }

@@ -256,24 +256,26 @@ impl Machine<'_> {
             }
         }
         let mut by_reference: BTreeMap<ExprId, BTreeSet<Key>> = BTreeMap::new();
-        for (conj, key) in conjs {
-            let Src::Expr(e) = conj.src else { continue };
-            let Some(id) = found.get(*key).and_then(|literal| literal.id) else { continue };
+        let sources = conjs.iter().filter_map(|(conj, key)| {
+            let Src::Expr(e) = conj.src else { return None };
+            let id = found.get(*key).and_then(|literal| literal.id)?;
+            Some((e, id, self.first_reference(conj)))
+        });
+        // The iterations of a loop give one literal in a row, and the last of them says where it stands.
+        let mut rows: Vec<(ExprId, StructId, Option<ExprId>)> = Vec::new();
+        for source in sources {
+            match rows.last_mut() {
+                Some(last) if (last.1, last.2) == (source.1, source.2) => *last = source,
+                _ => rows.push(source),
+            }
+        }
+        for (e, id, first) in rows {
             let Some(same) = by_struct.get(&id) else { continue };
             let place = self.place(e);
             for key in same {
                 if let Some(literal) = found.get_mut(*key) {
                     literal.place = place;
                 }
-            }
-            // The reference that began the chain: that is where somebody wrote the literal into
-            // this struct.
-            let mut at = conj.refs;
-            let mut first = None;
-            while !at.is_none() {
-                let r = self.s.refs[at.idx()];
-                first = Some(r.expr);
-                at = r.next;
             }
             let Some(first) = first else { continue };
             let place = self.place(first);
@@ -302,6 +304,18 @@ impl Machine<'_> {
         for (_, literal) in &mut found.0 {
             literal.explicit |= literal.id.is_some_and(|id| explicit.structs.contains(&id));
         }
+    }
+
+    /// The reference that began the chain to a conjunct: where somebody wrote its literal into the struct.
+    fn first_reference(&self, conj: &Conj) -> Option<ExprId> {
+        let mut at = conj.refs;
+        let mut first = None;
+        while !at.is_none() {
+            let r = self.s.refs[at.idx()];
+            first = Some(r.expr);
+            at = r.next;
+        }
+        first
     }
 
     /// What is explicitly unified in the struct, and the bodies of its comprehensions.

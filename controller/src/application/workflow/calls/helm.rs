@@ -83,7 +83,7 @@ impl Calling<'_, '_, '_> {
             self.own(&mut rest, &cluster).await.map_err(NotReleased::Dispatch)?;
             first.append(&mut rest);
             for object in &first {
-                self.seen.note(reference(object, &cluster));
+                self.seen.applied.push(reference(object, &cluster));
             }
             let waits = release::finish(self.session, &released, &first).await?;
             Ok(waits.map_or_else(|| Came::Deployed(Value::clone(&released.answer)), Came::Waits))

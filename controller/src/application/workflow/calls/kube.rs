@@ -77,7 +77,7 @@ impl Calling<'_, '_, '_> {
         self.own(&mut objects, cluster).await?;
         // The status names what a step applied.
         for object in &objects {
-            self.seen.note(reference(object, cluster));
+            self.seen.applied.push(reference(object, cluster));
         }
         let session = &*self.session;
         let mut reads = Vec::with_capacity(objects.len());

@@ -47,7 +47,7 @@ pub(super) struct Pending {
 pub(super) struct Seen {
     /// Components whose health was checked.
     pub(super) services: Vec<ComponentStatus>,
-    /// Objects that were dispatched.
+    /// Objects that were dispatched, perhaps several times.
     pub(super) applied: Vec<ClusterObjectReference>,
     /// Where environments were placed.
     pub(super) decisions: Vec<Decision>,
@@ -55,15 +55,6 @@ pub(super) struct Seen {
     pub(super) restart_at: Option<jiff::Timestamp>,
     /// The step that was attempted last, evaluated, as CUE text: for the policy `debug`.
     pub(super) dump: Option<String>,
-}
-
-impl Seen {
-    /// Remembers an object that was dispatched.
-    pub(super) fn note(&mut self, reference: ClusterObjectReference) {
-        if !self.applied.contains(&reference) {
-            self.applied.push(reference);
-        }
-    }
 }
 
 /// A step while its calls are carried out.
