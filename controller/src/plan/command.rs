@@ -106,11 +106,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match planned {
         Ok((text, code)) => {
             // A reader that has seen enough is no failure.
-            let _ = std::io::stdout().lock().write_all(text.as_bytes());
+            let _ = std::io::stdout().lock().write_all(report::printable(&text).as_bytes());
             code
         }
         Err(error) => {
-            eprintln!("Error: {error}");
+            eprintln!("Error: {}", report::printable(&error.to_string()));
             ExitCode::FAILURE
         }
     }
