@@ -90,7 +90,7 @@ fn texts() -> BTreeMap<String, Vec<usize>> {
     found.into_iter().map(|(file, lines)| (relative(&file), lines)).collect()
 }
 
-/// Whether a file can name such a result, or declare a module of tests. Most cannot, and parsing all takes seconds.
+/// Whether a file, as rustfmt writes it, can name such a result, or declare a module of tests. Most cannot, and parsing all takes seconds.
 fn is_worth_parsing(text: &str) -> bool {
     let names_text = [", String>", "::String>"].iter().any(|end| text.contains(end))
         || text.lines().any(|line| line.trim() == "String,");

@@ -303,6 +303,10 @@ async fn execute(
 
 /// Each object once, in the order of the first time.
 fn note_applied(status: &mut AppStatus, applied: Vec<ClusterObjectReference>) {
+    // By policies there is nothing as a rule.
+    if applied.is_empty() {
+        return;
+    }
     let mut known = HashSet::new();
     let all = std::mem::take(&mut status.applied_resources).into_iter().chain(applied);
     status.applied_resources = all.filter(|reference| known.insert(reference.clone())).collect();
