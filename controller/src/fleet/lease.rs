@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -117,7 +118,13 @@ pub(super) fn root(lease: Option<&Lease>) -> (u64, Holder, Millis) {
 
 /// The table of a Lease.
 pub(super) fn table(lease: &Lease) -> Result<Table, RecordError> {
-    Table::from_text(annotation_of(lease, annotation::FLEET_TABLE))
+    let table = Table::from_text(annotation_of(lease, annotation::FLEET_TABLE))?;
+    Ok(Table { incarnation: incarnation(lease), ..table })
+}
+
+/// What distinguishes a Lease from one of the same name that was deleted.
+pub(super) fn incarnation(lease: &Lease) -> Arc<str> {
+    lease.metadata.uid.as_deref().unwrap_or_default().into()
 }
 
 /// A Lease of this name that nobody wrote yet.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vela_cluster::lease::permit::{Assignment, Permits, Scope, Sent};
-use vela_shard::{Millis, Slot};
+use vela_shard::{Millis, Slot, unanswered_until};
 
 use super::state::State;
 use super::{Fleet, clock};
@@ -58,7 +58,7 @@ impl Permits for Permit {
         let Some(slot) = slot else { return Some(Sent::new(|_| {})) };
         let flight = state.flights.entry(slot.clone()).or_default();
         flight.writes = flight.writes.saturating_add(1);
-        let (fleet, until) = (Arc::clone(fleet), now.saturating_add(clock::millis(time)));
+        let (fleet, until) = (Arc::clone(fleet), unanswered_until(now, clock::millis(time)));
         Some(Sent::new(move |answered| {
             let mut state = fleet.state.lock();
             let Some(flight) = state.flights.get_mut(&slot) else { return };

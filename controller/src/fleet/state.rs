@@ -139,12 +139,12 @@ impl State {
 
     /// A table was read, by a list or by a watch.
     pub(super) fn read(&mut self, table: Arc<Table>, listed: Option<Millis>, now: Millis) {
-        self.take_in(table, now, |member, table| member.read(table, listed));
+        self.take_in(table, now, |member, table| member.read(table, listed, now));
     }
 
     /// A table was written.
     pub(super) fn wrote(&mut self, table: Arc<Table>, started: Millis, now: Millis) {
-        self.take_in(table, now, |member, table| member.wrote(table, started));
+        self.take_in(table, now, |member, table| member.wrote(table, started, now));
     }
 
     fn take_in(

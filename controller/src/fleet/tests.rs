@@ -27,7 +27,7 @@ fn alone() -> Arc<Fleet> {
     state.member.read_nothing(now);
     let table = state.member.next_table(now).unwrap();
     let _ = state.member.writing();
-    state.member.wrote(Arc::new(table), now);
+    state.member.wrote(Arc::new(table), now, now);
     drop(state);
     fleet
 }
@@ -49,7 +49,7 @@ pub(crate) fn refresh(fleet: &Fleet, table: &Arc<Table>) {
     let now = clock::now();
     let mut state = fleet.state.lock();
     state.member.renewed(now, now);
-    state.member.read(Arc::clone(table), Some(now));
+    state.member.read(Arc::clone(table), Some(now), now);
     state.root.wrote(now, now, (1, 60_000));
     for pool in table.pools.keys() {
         let _ = state.elect(pool);
@@ -86,7 +86,7 @@ fn join(fleet: &Fleet, id: &str, pool: &str, is_given: bool) {
         slots.iter().for_each(|slot| table.give(slot));
     }
     table.revision += 1;
-    state.member.read(Arc::new(table), Some(now));
+    state.member.read(Arc::new(table), Some(now), now);
     let observed = Observed { id: id.into(), stamp: 1, seized: false };
     state.member.observe(&[observed], now);
     state.member.adjust(now);
@@ -133,7 +133,7 @@ fn a_write_without_an_answer_counts_until_its_deadline() {
     drop(sent);
     let state = fleet.state.lock();
     assert_eq!(state.flights[&slot("", 7)].writes, 0);
-    assert!(state.flights[&slot("", 7)].until >= now + 3_000);
+    assert!(state.flights[&slot("", 7)].until >= now + 4_250);
 }
 
 #[tokio::test]

@@ -33,3 +33,10 @@ pub use table::{Entry, MAX_POOLS, MemberId, PoolName, Rows, Slot, Table};
 /// A moment or a length of time, in milliseconds since an origin that the caller chooses. The clock must go on while the
 /// machine is suspended.
 pub type Millis = u64;
+
+/// Until when a write may still be carried out that was sent at `now`, with `time` as its deadline, and is never answered. The API
+/// server counts from when the request arrives, and by its own clock.
+#[must_use]
+pub const fn unanswered_until(now: Millis, time: Millis) -> Millis {
+    now.saturating_add(time).saturating_add(time / 4).saturating_add(500)
+}

@@ -83,6 +83,8 @@ pub struct Member {
     fit: Millis,
     others: BTreeMap<MemberId, Seen>,
     table: Option<Arc<Table>>,
+    /// When that table, or another revision of it, was read last.
+    received: Millis,
     /// Since when lists show no table.
     absent: Option<Millis>,
     /// What it does not work on although it holds it, and whether nothing of that is in flight any more.
@@ -115,6 +117,7 @@ impl Member {
             fit: 0,
             others: BTreeMap::new(),
             table: None,
+            received: 0,
             absent: None,
             stopped: BTreeMap::new(),
             deserted: BTreeMap::new(),
@@ -258,8 +261,17 @@ impl Member {
         }
     }
 
-    /// A table was read. `listed` is when the list began that showed it; `None` for a watch, which may be behind.
-    pub fn read(&mut self, table: Arc<Table>, listed: Option<Millis>) {
+    /// A table was read at `now`. `listed` is when the list began that showed it; `None` for a watch, which may be behind.
+    pub fn read(&mut self, table: Arc<Table>, listed: Option<Millis>, now: Millis) {
+        if self.table.as_ref().is_some_and(|known| known.incarnation != table.incarnation) {
+            // Which of the two was deleted only a list says that began after the other was read. What was held by that one is
+            // over before anything is held by this one, which the next list shows again.
+            if listed.is_some_and(|started| started > self.received) {
+                self.read_nothing(now);
+            }
+            return;
+        }
+        self.received = now;
         match (&self.table, listed) {
             // After a table was deleted only a list says that there is one again.
             (None, None) if self.absent.is_some() => return,
@@ -311,21 +323,15 @@ impl Member {
 
     // --- the others --------------------------------------------------------------------------------------------------
 
-    /// Members whose Lease is to be read again and, if it is unchanged then, to be seized.
-    pub fn suspects(&self, now: Millis) -> impl Iterator<Item = &MemberId> {
+    /// Members whose Lease is to be read again and to be seized, if its stamp is still this one: that of the renewal after which
+    /// they were silent for too long. What lists show in the meantime does not count, or a member would be seized that has just
+    /// renewed.
+    pub fn suspects(&self, now: Millis) -> impl Iterator<Item = (&MemberId, u64)> {
         let fit = self.session(now).is_some();
         self.others
             .iter()
-            .filter(move |(_, seen)| {
-                fit && !seen.seized && seen.stamp.is_some() && self.is_silent(seen, now)
-            })
-            .map(|(id, _)| id)
-    }
-
-    /// What was seen of a member last: a seizure is bound to it.
-    #[must_use]
-    pub fn stamp(&self, id: &str) -> Option<u64> {
-        self.others.get(id).and_then(|seen| seen.stamp)
+            .filter(move |(_, seen)| fit && !seen.seized && self.is_silent(seen, now))
+            .filter_map(|(id, seen)| Some((id, seen.stamp?)))
     }
 
     /// When another member's last renewal was seen.
@@ -493,13 +499,62 @@ impl Member {
     }
 
     /// It succeeded.
-    pub fn wrote(&mut self, table: Arc<Table>, started: Millis) {
+    pub fn wrote(&mut self, table: Arc<Table>, started: Millis, now: Millis) {
         self.absent = None;
-        self.read(table, Some(started));
+        self.read(table, Some(started), now);
     }
 
     /// The last write was refused and has no effect, now or later.
     pub const fn refused(&mut self, before: Option<u64>) {
         self.doubt = before;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMING: Timing = Timing { permitted: 5_000, judged: 8_000, period: 1_500 };
+
+    /// A table of one bucket that a member holds, as it is read from an object.
+    fn table(holder: &str, revision: u64, incarnation: &str) -> Arc<Table> {
+        let mut table = Table::new(1);
+        table.join(&holder.into(), &"".into(), 1);
+        table.join(&"other".into(), &"".into(), 1);
+        Arc::new(Table { revision, incarnation: incarnation.into(), ..table })
+    }
+
+    #[test]
+    fn a_table_that_is_created_again_is_another_one() {
+        let mut member = Member::new(("a".into(), "".into()), TIMING, 1, None);
+        let slot = Slot::Bucket("".into(), 0);
+        member.renewed(1_000, 1_010);
+        member.read(table("a", 50, "first"), Some(1_000), 1_010);
+        assert_eq!(member.permitted(&slot, 1_100), Some(4_900));
+        // Which of them exists neither a watch says nor a list that began before the known one was read.
+        for listed in [None, Some(1_010)] {
+            member.read(table("b", 2, "second"), listed, 1_200);
+            assert_eq!(member.permitted(&slot, 1_300), Some(4_700));
+        }
+        member.read(table("b", 2, "second"), Some(2_000), 2_010);
+        assert_eq!((member.permitted(&slot, 2_100), member.table()), (None, None));
+        member.read(table("a", 3, "second"), Some(4_000), 4_010);
+        assert_eq!(member.permitted(&slot, 4_100), Some(1_900));
+    }
+    #[test]
+    fn a_suspect_is_bound_to_the_renewal_after_which_it_was_silent() {
+        let mut member = Member::new(("a".into(), "".into()), TIMING, 1, None);
+        let observe = |member: &mut Member, stamp, now| {
+            member.renewed(now, now);
+            member.observe(&[Observed { id: "b".into(), stamp, seized: false }], now);
+        };
+        let suspects = |member: &Member, now| -> Vec<(String, u64)> {
+            member.suspects(now).map(|(id, stamp)| (id.to_string(), stamp)).collect()
+        };
+        (0..=8).for_each(|second| observe(&mut member, 1, second * 1_000));
+        assert_eq!(suspects(&member, 7_999), []);
+        assert_eq!(suspects(&member, 8_000), [("b".to_owned(), 1)]);
+        observe(&mut member, 2, 8_100);
+        assert_eq!(suspects(&member, 8_200), []);
     }
 }

@@ -169,7 +169,14 @@ impl Table {
             let (holds, wanted) = (row(&holds, BUCKETS)?, row(&wanted, BUCKETS)?);
             pools.insert(PoolName::from(name), Rows { holds, wanted, falls_back });
         }
-        Ok(Self { revision: record.revision, epoch: record.epoch, members, lead, pools })
+        Ok(Self {
+            incarnation: "".into(),
+            revision: record.revision,
+            epoch: record.epoch,
+            members,
+            lead,
+            pools,
+        })
     }
 }
 

@@ -53,6 +53,9 @@ pub struct Rows {
 /// Who takes part, and who holds what.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Table {
+    /// The object that it was read from, which is no part of the record: a table that is deleted and created again is another one,
+    /// and its revisions begin again.
+    pub incarnation: Arc<str>,
     /// Grows with every write: of two tables that were read, the later one.
     pub revision: u64,
     /// Grows with every change of members, pools or targets.
@@ -77,7 +80,8 @@ impl Table {
     #[must_use]
     pub fn new(buckets: usize) -> Self {
         let pools = BTreeMap::from([(PoolName::from(""), Rows::new(buckets))]);
-        Self { revision: 0, epoch: 0, members: Vec::new(), lead: (None, None), pools }
+        let incarnation = "".into();
+        Self { incarnation, revision: 0, epoch: 0, members: Vec::new(), lead: (None, None), pools }
     }
 
     fn default_rows(&self) -> Option<&Rows> {

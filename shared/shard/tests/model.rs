@@ -228,7 +228,7 @@ impl World {
             member.renewed(0, 0);
             member.observe(&observed, 0);
             // What is to be handed over is not stopped yet.
-            member.read(table, Some(0));
+            member.read(table, Some(0), 0);
             world.align(scope, index);
             let node = &mut world.nodes[index];
             let slot = world.table.resolve(&of_app(app.annotation));
@@ -497,10 +497,10 @@ impl World {
                 }
             }
             if node.seizure.is_none() {
-                for other in node.member.suspects(now) {
+                for (other, stamp) in node.member.suspects(now) {
                     let other = (0..scope.members).find(|index| id(*index) == *other).unwrap();
                     add(format!("{who} suspects {}", id(other)), &|world| {
-                        world.suspect(scope, index, other);
+                        world.suspect(scope, index, (other, stamp));
                     });
                 }
             } else {
@@ -596,7 +596,7 @@ impl World {
             (self.now(scope, index), self.observed(), Arc::clone(&self.table));
         let member = &mut self.nodes[index].member;
         member.observe(&observed, now);
-        member.read(table, Some(now));
+        member.read(table, Some(now), now);
         member.adjust(now);
         self.align(scope, index);
     }
@@ -633,20 +633,20 @@ impl World {
         let node = &mut self.nodes[index];
         let put = node.put.take().unwrap();
         match put.stage {
-            Stage::Done => node.member.wrote(put.table, put.started),
+            Stage::Done => node.member.wrote(put.table, put.started, now),
             _ => node.member.refused(put.before),
         }
         node.member.adjust(now);
         self.align(scope, index);
     }
 
-    fn suspect(&mut self, scope: &Scope, index: usize, other: usize) {
+    fn suspect(&mut self, scope: &Scope, index: usize, (other, stamp): (usize, u64)) {
         // The Lease is read again: only an unchanged one is seized.
         let lease = self.leases[other].clone();
         let node = &mut self.nodes[index];
         if scope.flaw == Flaw::RowsTakenWithoutSeizure {
             node.member.seized(&id(other));
-        } else if !lease.seized && node.member.stamp(&id(other)) == Some(lease.stamp) {
+        } else if !lease.seized && stamp == lease.stamp {
             node.seizure = Some((other, lease.stamp));
         }
     }
@@ -758,11 +758,12 @@ impl World {
         {
             self.leases[other].seized = true;
         }
-        let suspects: Vec<MemberId> =
-            self.nodes[index].member.suspects(now).map(Arc::clone).collect();
-        for suspect in suspects {
+        let suspects = self.nodes[index].member.suspects(now);
+        let suspects: Vec<(MemberId, u64)> =
+            suspects.map(|(id, stamp)| (Arc::clone(id), stamp)).collect();
+        for (suspect, stamp) in suspects {
             let other = (0..scope.members).find(|index| id(*index) == suspect).unwrap();
-            self.suspect(scope, index, other);
+            self.suspect(scope, index, (other, stamp));
             if let Some((other, _)) = self.nodes[index].seizure.take() {
                 self.leases[other].seized = true;
                 self.nodes[index].member.seized(&suspect);

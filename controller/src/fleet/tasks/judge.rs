@@ -16,9 +16,12 @@ const FORGOTTEN: i64 = 60;
 impl Runner {
     /// Takes the Leases of members that are silent for too long.
     pub(super) async fn judge(&self) {
-        let suspects: Vec<Arc<str>> =
-            self.fleet.state.lock().member.suspects(clock::now()).map(Arc::clone).collect();
-        for suspect in suspects {
+        let suspects: Vec<(Arc<str>, u64)> = {
+            let state = self.fleet.state.lock();
+            let suspects = state.member.suspects(clock::now());
+            suspects.map(|(id, stamp)| (Arc::clone(id), stamp)).collect()
+        };
+        for (suspect, stamp) in suspects {
             let name = {
                 let seen = self.seen.lock();
                 // By its holder, since the name of a Lease is cut to what an object can be called.
@@ -28,10 +31,8 @@ impl Runner {
             let Some(name) = name else { continue };
             // Read again: it lives if it renewed in the meantime.
             let Ok(Some(found)) = self.api.get_opt(&name).await else { continue };
-            let known = self.fleet.state.lock().member.stamp(&suspect);
-            // A stamp that differs is a renewal that the lists have not shown yet: the member
-            // lives.
-            if lease::holder(&found) != &*suspect || known != Some(lease::stamp(&found)) {
+            // A stamp that differs is a renewal: the member lives.
+            if lease::holder(&found) != &*suspect || stamp != lease::stamp(&found) {
                 continue;
             }
             let seized = lease::emptied(found, Some(&self.id));

@@ -133,8 +133,10 @@ impl Runner {
                 let revision = table.revision;
                 state.read(Arc::new(table), listed, clock::now());
                 // The version that goes with what the member knows.
-                if state.member.table().is_some_and(|known| known.revision == revision) {
-                    seen.table = Some(found);
+                match state.member.table() {
+                    Some(known) if known.revision == revision => seen.table = Some(found),
+                    Some(_) => {}
+                    None => seen.table = None,
                 }
                 seen.complaint.clear();
             }

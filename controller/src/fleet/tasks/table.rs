@@ -66,6 +66,7 @@ impl Runner {
                 self.fleet.metrics.tables.inc();
                 let (mut seen, mut state) = (self.seen.lock(), self.fleet.state.lock());
                 let revision = next.revision;
+                let next = Table { incarnation: lease::incarnation(&written), ..next };
                 // A watch may have brought a later table before the answer came; then that one
                 // stays.
                 state.wrote(Arc::new(next), started, clock::now());
