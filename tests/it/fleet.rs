@@ -235,6 +235,24 @@ async fn a_replica_that_dies_is_followed_and_nobody_interferes() {
     world.cluster.stop();
 }
 
+/// What the dead hold is taken, and so is the Lease that other controllers elect on, which nobody gave back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_whose_replicas_all_die_comes_back() {
+    let mut world = World::of("fleet-outage", &[]).await;
+    world.add("controller-2").await;
+    world.balanced(2).await;
+    world.edit_all("1", LIMIT).await;
+    let replicas = world.others.iter().chain([&world.deployed.controller]);
+    replicas.clone().for_each(|replica| replica.kill().unwrap());
+    for replica in replicas {
+        replica.start(&world.cluster).unwrap();
+    }
+    let served = world.edit_all("2", LIMIT).await;
+    eprintln!("all edits after the outage were served within {:.1} s", served.as_secs_f64());
+    world.balanced(2).await;
+    world.cluster.stop();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_roll_out_is_a_chain_of_short_hand_overs() {
     let mut world = World::new("fleet-roll").await;

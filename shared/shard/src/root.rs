@@ -108,6 +108,17 @@ impl Root {
         }
     }
 
+    /// Whether a member that is not in the table yet waits for its permit, so that it can write at once when it is given something:
+    /// while the fleet renews the Lease, the second list brings the permit. Where nobody renews it, nobody who could is in the table.
+    #[must_use]
+    pub fn is_awaited(&self, now: Millis) -> bool {
+        match self.holder() {
+            None => true,
+            Some(Holder::Member) => self.left(now).is_none() && !self.is_due(false, now),
+            Some(Holder::Nobody | Holder::Foreign) => false,
+        }
+    }
+
     /// Who holds it, as far as is known.
     #[must_use]
     pub fn holder(&self) -> Option<Holder> {
@@ -151,6 +162,21 @@ mod tests {
             assert_eq!(root.left(4_010), None);
             root.listed(6_000, 6_010, (4, Holder::Member, 15_000));
             assert_eq!(root.left(6_010), Some(7_990));
+        }
+    }
+
+    #[test]
+    fn whoever_joins_waits_only_while_somebody_renews() {
+        let mut root = root();
+        assert!(root.is_awaited(0), "nothing was read yet");
+        root.listed(0, 10, (1, Holder::Member, 15_000));
+        assert!(root.is_awaited(2_000));
+        assert!(!root.is_awaited(3_010), "all that could renew it are gone");
+        root.listed(4_000, 4_010, (2, Holder::Member, 15_000));
+        assert!(!root.is_awaited(4_020), "it may write at once");
+        for holder in [Holder::Nobody, Holder::Foreign] {
+            root.listed(6_000, 6_010, (3, holder, 15_000));
+            assert!(!root.is_awaited(6_020), "{holder:?}");
         }
     }
 

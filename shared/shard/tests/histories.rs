@@ -3,7 +3,8 @@
 //!
 //! At every write that the API server carries out, nobody but its sender may be permitted to write for the same slot; edits wait
 //! no longer than promised; and in the end each slot has a living holder, the one that shall have it, and nobody writes the table
-//! any more. The Lease that Go's controllers elect on, and labels that change, are explored in `model.rs`.
+//! any more. A controller that is no member elects on the same Lease, too, and takes it when all members stand still. Labels that
+//! change are explored in `model.rs`.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,12 +18,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use vela_shard::{
-    BUCKETS, Member, MemberId, Observed, Slot, Table, Timing, bucket_of, unanswered_until,
+    BUCKETS, Holder, Member, MemberId, Observed, Root, RootTiming, Slot, Table, Timing, bucket_of,
+    unanswered_until,
 };
 
 /// The pace of the controller, in milliseconds (docs/scaling.md).
 const TIMING: Timing = Timing { permitted: 5_000, judged: 8_000, period: 1_500 };
 const FALLBACK: u64 = 30_000;
+const ROOT: RootTiming = RootTiming { permitted: 13_000, renewed: 1_500, replaced: 3_000 };
+/// How long the holder of the root Lease is believed, by client-go's rules; how long a controller works that could not renew it, and
+/// how often that tries.
+const ROOT_DURATION: u64 = 15_000;
+const RENEW_DEADLINE: u64 = 10_000;
+const RETRY: u64 = 2_000;
 const LIST_PERIOD: u64 = 2_000;
 const LIST_LIMIT: u64 = 4_000;
 const CHECK: u64 = 250;
@@ -44,6 +52,8 @@ enum Kind {
     Planned,
     /// One replica is killed, and comes back.
     Crashes,
+    /// All replicas are killed at once, and come back.
+    Outages,
     /// Replicas stand still for less than a session.
     ShortFreezes,
     /// The API server does not answer for a minute.
@@ -58,6 +68,8 @@ impl Kind {
         match self {
             Self::Planned => Some(2_000),
             Self::Crashes => Some(15_000),
+            // They start within 5 s, and wait for the Leases of the dead.
+            Self::Outages => Some(20_000),
             // A session that ended comes back with the next renewal and list.
             Self::ShortFreezes => Some(10_000),
             Self::NoApiServer | Self::Chaos => None,
@@ -94,10 +106,37 @@ struct Lease {
     seized: bool,
 }
 
+/// The Lease that Go's controllers elect on.
+#[derive(Clone, Copy)]
+struct RootLease {
+    stamp: u64,
+    version: u64,
+    holder: Holder,
+}
+
+/// A controller that is no member, from its start on.
+struct Foreign {
+    tries: u64,
+    /// What it saw last of the Lease, and since when.
+    seen: Option<(u64, u64)>,
+    /// The begin of its last renewal, and when it began to work.
+    renewed: Option<u64>,
+    works_since: u64,
+}
+
+impl Foreign {
+    fn works(&self, now: u64) -> bool {
+        self.renewed.is_some_and(|at| now < at + RENEW_DEADLINE)
+    }
+}
+
 #[derive(Clone)]
 enum Request {
     Renew {
         version: u64,
+    },
+    RenewRoot {
+        version: Option<u64>,
     },
     List,
     ReadLease(MemberId),
@@ -123,7 +162,8 @@ type Known = Option<(Arc<Table>, u64)>;
 
 enum Answer {
     Renewed(Result<u64, Option<Lease>>),
-    Listed(Vec<Observed>, Known),
+    Root(Result<RootLease, Option<RootLease>>),
+    Listed(Vec<Observed>, Known, Option<RootLease>),
     Lease(Option<Lease>),
     Seized(bool),
     Table(Known),
@@ -181,6 +221,10 @@ struct Node {
     version: u64,
     renewal: Option<(u64, u64)>,
     renews: u64,
+    root: Root,
+    /// The version of the root Lease that is known, and the renewal in flight.
+    root_version: Option<u64>,
+    root_renewal: Option<(u64, u64)>,
     list: Option<(u64, u64)>,
     lists: u64,
     task: Task,
@@ -200,6 +244,19 @@ impl Node {
         self.offset + now * self.rate / 1_000
     }
 
+    /// How long it may write for a slot.
+    fn permitted(&self, named: &Slot, clock: u64) -> Option<u64> {
+        Some(self.member.permitted(named, clock)?.min(self.root.left(clock)?))
+    }
+
+    /// What a read of the root Lease shows that began at `started`.
+    fn read_root(&mut self, found: Option<RootLease>, started: u64, clock: u64) {
+        let (stamp, holder) = found.map_or((0, Holder::Nobody), |root| (root.stamp, root.holder));
+        let duration = found.map_or(0, |_| ROOT_DURATION);
+        self.root.listed(started, clock, (stamp, holder, duration));
+        self.root_version = found.map(|root| root.version);
+    }
+
     fn acts(&self, now: u64) -> bool {
         self.is_alive && now >= self.frozen
     }
@@ -217,6 +274,8 @@ struct World {
     kind: Kind,
     leases: BTreeMap<MemberId, Lease>,
     table: Known,
+    root: Option<RootLease>,
+    foreign: Option<Foreign>,
     versions: u64,
     events: BTreeMap<(u64, u64), Event>,
     nodes: Vec<Node>,
@@ -236,6 +295,7 @@ struct World {
     last_put: u64,
     seizures: u64,
     moves: u64,
+    elections: u64,
 }
 
 impl World {
@@ -250,6 +310,8 @@ impl World {
             kind,
             leases: BTreeMap::new(),
             table: None,
+            root: None,
+            foreign: None,
             versions: 0,
             events: BTreeMap::new(),
             nodes: Vec::new(),
@@ -265,6 +327,7 @@ impl World {
             last_put: 0,
             seizures: 0,
             moves: 0,
+            elections: 0,
         };
         for member in 0..members {
             let pool = if member == 3 { "x" } else { "" };
@@ -315,6 +378,9 @@ impl World {
             version: self.version(),
             renewal: None,
             renews: self.now + TIMING.period,
+            root: Root::new(ROOT),
+            root_version: None,
+            root_renewal: None,
             list: None,
             lists: self.now,
             task: Task::Idle { until: self.now },
@@ -375,13 +441,25 @@ impl World {
                     found => Err(found.cloned()),
                 })
             }
+            Request::RenewRoot { version } => {
+                let is_current = self.root.map(|root| root.version) == version;
+                let (stamp, version) = (self.version(), self.version());
+                Answer::Root(if is_current {
+                    let next = RootLease { stamp, version, holder: Holder::Member };
+                    self.root = Some(next);
+                    Ok(next)
+                } else {
+                    Err(self.root)
+                })
+            }
             Request::List => {
                 let observed = |(id, lease): (&MemberId, &Lease)| Observed {
                     id: Arc::clone(id),
                     stamp: lease.stamp,
                     seized: lease.seized,
                 };
-                Answer::Listed(self.leases.iter().map(observed).collect(), self.table.clone())
+                let leases = self.leases.iter().map(observed).collect();
+                Answer::Listed(leases, self.table.clone(), self.root)
             }
             Request::ReadLease(of) => Answer::Lease(self.leases.get(&of).cloned()),
             Request::Seize { id: of, version } => {
@@ -443,7 +521,7 @@ impl World {
         let now = self.now;
         for (other, one) in self.nodes.iter().enumerate() {
             if other != node && one.is_alive {
-                let permitted = one.member.permitted(named, one.clock(now));
+                let permitted = one.permitted(named, one.clock(now));
                 assert!(
                     permitted.is_none(),
                     "a write of {node} for {named:?} is carried out while {other} may write, at {now}:\n{}",
@@ -451,6 +529,11 @@ impl World {
                 );
             }
         }
+        assert!(
+            !self.foreign.as_ref().is_some_and(|foreign| foreign.works(now)),
+            "a write of {node} is carried out while another controller works, at {now}:\n{}",
+            self.log.join("\n")
+        );
         if let Some(edit) = self.edits.remove(&edit) {
             self.served += 1;
             let wait = now - edit.since;
@@ -518,8 +601,20 @@ impl World {
                 }
                 self.wake(at);
             }
-            Answer::Listed(leases, table) => {
+            Answer::Root(result) => {
+                let Some((_, started)) = self.nodes[at].root_renewal.take() else { return };
+                match result {
+                    Ok(root) => {
+                        self.nodes[at].root.wrote(started, clock, (root.stamp, ROOT_DURATION));
+                        self.nodes[at].root_version = Some(root.version);
+                    }
+                    Err(root) => self.nodes[at].read_root(root, started, clock),
+                }
+                self.wake(at);
+            }
+            Answer::Listed(leases, table, root) => {
                 let Some((_, started)) = self.nodes[at].list.take() else { return };
+                self.nodes[at].read_root(root, started, clock);
                 self.nodes[at].member.observe(&leases, clock);
                 if table.is_none() {
                     self.nodes[at].member.read_nothing(clock);
@@ -608,6 +703,9 @@ impl World {
             if node.list.is_some_and(|(list, _)| list == request) {
                 node.list = None;
             }
+            if node.root_renewal.is_some_and(|(renewal, _)| renewal == request) {
+                node.root_renewal = None;
+            }
             match node.task {
                 Task::Puts { request: put, .. } if put == request => self.refresh(at),
                 Task::Reads { request: own, .. }
@@ -651,6 +749,18 @@ impl World {
             let request = self.send(at, Request::List, LIST_LIMIT);
             self.nodes[at].list = Some((request, clock));
             self.nodes[at].lists = now + LIST_PERIOD;
+        }
+        let member = &self.nodes[at].member;
+        let leads = member.permitted(&Slot::Lead, clock).is_some();
+        let is_member = member.table().is_some_and(|table| table.index(member.id()).is_some());
+        if is_member
+            && member.session(clock).is_some()
+            && self.nodes[at].root_renewal.is_none()
+            && self.nodes[at].root.is_due(leads, clock)
+        {
+            let renew = Request::RenewRoot { version: self.nodes[at].root_version };
+            let request = self.send(at, renew, WRITE_LIMIT);
+            self.nodes[at].root_renewal = Some((request, clock));
         }
         self.drain(at);
         match self.nodes[at].task.clone() {
@@ -710,6 +820,13 @@ impl World {
             return;
         }
         let member = &self.nodes[at].member;
+        let is_in = member.table().is_some_and(|table| table.index(member.id()).is_some());
+        let root = &self.nodes[at].root;
+        if !is_in && root.is_awaited(clock) {
+            // Whoever joins shall be able to write at once.
+            self.nodes[at].task = Task::Idle { until: now + CHECK };
+            return;
+        }
         self.nodes[at].task = match member.next_table(clock) {
             Some(next) => {
                 let removes = member.table().is_some_and(|table| {
@@ -739,13 +856,13 @@ impl World {
     /// Writes for the edits of slots that it works on.
     fn write(&mut self, at: usize) {
         let clock = self.nodes[at].clock(self.now);
-        let member = &self.nodes[at].member;
+        let node = &self.nodes[at];
         let due: Vec<(u64, Slot, u64)> = self
             .edits
             .iter()
             .filter(|(_, edit)| !edit.sent.contains(&at))
             .filter_map(|(number, edit)| {
-                let left = member.permitted(&edit.named, clock).filter(|left| *left >= LEAST)?;
+                let left = node.permitted(&edit.named, clock).filter(|left| *left >= LEAST)?;
                 Some((*number, edit.named.clone(), left - SLACK))
             })
             .collect();
@@ -826,9 +943,10 @@ impl World {
         let choice = match self.kind {
             Kind::Planned => self.random.between(0, 1),
             Kind::Crashes => 2,
+            Kind::Outages => 11,
             Kind::ShortFreezes => 3,
             Kind::NoApiServer => 4,
-            Kind::Chaos => self.random.between(0, 9),
+            Kind::Chaos => self.random.between(0, 11),
         };
         let long = if self.kind == Kind::Chaos { 60_000 } else { 3_500 };
         let time = self.random.between(100, long);
@@ -881,14 +999,66 @@ impl World {
                 self.note(&format!("the Lease of {at} is deleted"));
                 self.leases.remove(&id);
             }
+            11 if self.kind == Kind::Outages || self.random.one_in(5) => {
+                self.note("all are killed");
+                self.living().into_iter().for_each(|at| self.ends(at, "killed"));
+            }
+            10 if self.foreign.is_none() && self.random.one_in(2) => {
+                self.note(&format!("another controller starts, and all stand still for {time} ms"));
+                self.nodes.iter_mut().for_each(|node| node.frozen = now + time);
+                self.foreign =
+                    Some(Foreign { tries: now, seen: None, renewed: None, works_since: 0 });
+            }
             _ => {}
+        }
+    }
+
+    /// The other controller elects as client-go does, and leaves after a while.
+    fn elect(&mut self) {
+        let (now, new) = (self.now, (self.version(), self.version()));
+        let Some(foreign) = &mut self.foreign else { return };
+        if now < foreign.tries || now < self.away {
+            return;
+        }
+        foreign.tries = now + RETRY;
+        let (stamp, holder) =
+            self.root.map_or((0, Holder::Nobody), |root| (root.stamp, root.holder));
+        let since = foreign.seen.filter(|(seen, _)| *seen == stamp).map_or(now, |(_, since)| since);
+        foreign.seen = Some((stamp, since));
+        let may_take = match holder {
+            Holder::Nobody => true,
+            Holder::Foreign => foreign.renewed.is_some(),
+            Holder::Member => now - since >= ROOT_DURATION,
+        };
+        let is_over = foreign.renewed.is_some() && now - foreign.works_since > 20_000;
+        if foreign.renewed.is_some() && holder != Holder::Foreign {
+            // Somebody else has it.
+            self.foreign = None;
+        } else if is_over || now >= self.calm {
+            if holder == Holder::Foreign {
+                self.root =
+                    Some(RootLease { stamp: new.0, version: new.1, holder: Holder::Nobody });
+            }
+            self.foreign = None;
+            self.note("the other controller ends");
+        } else if may_take {
+            if foreign.renewed.is_none() {
+                foreign.works_since = now;
+                self.elections += 1;
+            }
+            foreign.renewed = Some(now);
+            foreign.seen = Some((new.0, now));
+            self.root = Some(RootLease { stamp: new.0, version: new.1, holder: Holder::Foreign });
+            if holder != Holder::Foreign {
+                self.note("the other controller works");
+            }
         }
     }
 
     fn run(&mut self, length: u64) {
         let pause = match self.kind {
             Kind::Planned => 15_000,
-            Kind::Crashes | Kind::ShortFreezes => 30_000,
+            Kind::Crashes | Kind::Outages | Kind::ShortFreezes => 30_000,
             Kind::NoApiServer => 120_000,
             Kind::Chaos => 0,
         };
@@ -920,6 +1090,7 @@ impl World {
                     );
                 }
             }
+            self.elect();
             if now >= next && now < self.calm {
                 self.fail();
                 let after = if pause > 0 { pause } else { self.random.between(500, 20_000) };
@@ -983,10 +1154,11 @@ fn histories(kind: Kind, [few, many]: [u64; 2], minutes: u64) -> World {
         sum.puts += world.puts;
         sum.seizures += world.seizures;
         sum.moves += world.moves;
+        sum.elections += world.elections;
     }
     eprintln!(
-        "{kind:?}: {} edits, the longest wait {} ms; {} tables, {} seizures, {} moves",
-        sum.served, sum.longest, sum.puts, sum.seizures, sum.moves
+        "{kind:?}: {} edits, the longest wait {} ms; {} tables, {} seizures, {} moves, {} elections",
+        sum.served, sum.longest, sum.puts, sum.seizures, sum.moves, sum.elections
     );
     sum
 }
@@ -1000,6 +1172,12 @@ fn planned_changes_are_short_gaps() {
 #[test]
 fn a_crash_is_a_gap_of_seconds() {
     let sum = histories(Kind::Crashes, [10, 200], 10);
+    assert!(sum.seizures > 0);
+}
+
+#[test]
+fn a_fleet_of_which_nobody_is_left_comes_back() {
+    let sum = histories(Kind::Outages, [5, 100], 10);
     assert!(sum.seizures > 0);
 }
 

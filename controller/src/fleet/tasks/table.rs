@@ -7,7 +7,7 @@ use kube::api::PostParams;
 use tokio::time::sleep;
 use tracing::{error, warn};
 use vela_cluster::Error;
-use vela_shard::{Holder, MAX_POOLS, Table};
+use vela_shard::{MAX_POOLS, Table};
 
 use super::{PAUSE, Runner, is_conflict, is_refusal};
 use crate::fleet::{clock, lease};
@@ -23,8 +23,7 @@ impl Runner {
             let (mut seen, state) = (self.seen.lock(), self.fleet.state.lock());
             // Whoever joins shall be able to write at once: that the fleet is here is known from two lists.
             let is_in = state.member.table().is_some_and(|table| table.index(&self.id).is_some());
-            let is_here = state.root.holder() == Some(Holder::Member);
-            if !is_in && is_here && state.root.left(now).is_none() {
+            if !is_in && state.root.is_awaited(now) {
                 return false;
             }
             let was_refused = std::mem::replace(&mut seen.is_refused, state.member.is_refused());
