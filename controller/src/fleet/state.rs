@@ -156,8 +156,9 @@ impl State {
         let arrivals = arrivals(&self.member, &table, now);
         let before = self.member.table().map(Arc::clone);
         take_in(&mut self.member, table);
-        // One that is behind what is known is not taken in.
-        if !before.iter().zip(self.member.table()).any(|(before, now)| Arc::ptr_eq(before, now)) {
+        // One that is behind what is known, or not known to be the one that exists, is not taken in.
+        let is_before = |now| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, now));
+        if self.member.table().is_some_and(|now| !is_before(now)) {
             self.arrivals.extend(arrivals);
         }
     }
