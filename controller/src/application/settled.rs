@@ -19,7 +19,7 @@ use super::converge::more_clusters;
 use super::dispatch::together::GRACE;
 use super::facts::{self, resolve};
 use super::lifecycle::conflict;
-use super::memory::{AppCache, Fingerprint, Recorded};
+use super::memory::{AppCache, Fingerprint, Recorded, Settled};
 use super::session::Session;
 use super::session::reach::live_objects;
 use super::{policies, release, write};
@@ -68,7 +68,7 @@ impl<'a> Subject<'a> {
         };
         let (Some(rest), Some(recorded)) = (rest, recorded) else { return Ok(None) };
         // A definition may change without a change of the Application or its objects.
-        if rest.fingerprint.app != of_version(self.app) || facts::follows_definitions(self.app) {
+        if !is_of(&rest, self.app) || facts::follows_definitions(self.app) {
             return Ok(None);
         }
         let stored = self.ctx.trackers.indexed(&self.key);
@@ -213,6 +213,11 @@ pub(super) fn resync(ctx: &AppContext, app: &Application) -> Duration {
 pub(super) fn fingerprint(app: &Application, objects: Objects) -> Fingerprint {
     let Objects { versions, content, .. } = objects;
     Fingerprint { app: of_version(app), objects: versions, content }
+}
+
+/// Whether an Application is still as a complete reconcile left it.
+pub(super) fn is_of(settled: &Settled, app: &Application) -> bool {
+    settled.fingerprint.app == of_version(app)
 }
 
 fn of_version(app: &Application) -> u64 {

@@ -18,6 +18,15 @@ pub(crate) fn left_behind(cluster: &str, objects: usize) -> String {
     )
 }
 
+/// Objects whose records are restored.
+#[must_use]
+pub(crate) fn recorded_again(objects: usize) -> String {
+    format!(
+        "{objects} objects were taken out of the ResourceTrackers by somebody else. They are recorded again; from the next run of the \
+         workflow on their content is kept, too."
+    )
+}
+
 /// Objects in a cluster whose name another one has now.
 #[must_use]
 pub(crate) fn cluster_replaced(cluster: &str, objects: usize) -> String {

@@ -193,6 +193,12 @@ pub(crate) fn query_app_missing(name: &str) -> String {
     format!("query app failure: application {name} not found")
 }
 
+/// A cluster that did not answer a query.
+#[must_use]
+pub(crate) fn query_timed_out(cluster: &str) -> String {
+    format!("cluster {cluster:?} did not answer in time")
+}
+
 /// Events of nothing.
 pub(crate) const EVENTS_OF_NOTHING: &str = "give the object whose events to list";
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use vela_apply::object::cluster_of;
 use vela_cluster::members::ABSENT;
 
 use crate::clusters::rejoin::Recorded as Entries;
@@ -88,8 +89,8 @@ pub(super) fn ledger(world: &World, cluster: &str) -> Vec<(String, String)> {
     data.values().map(read).map(|entry| (text(&entry, "name"), text(&entry, "cause"))).collect()
 }
 
-/// Somebody takes what is in `west` out of all trackers.
-fn strip(world: &World) {
+/// Somebody takes what is in a cluster out of all trackers.
+fn strip(world: &World, cluster: &str) {
     world.server.by_another_writer(|state| {
         let names: Vec<String> = state
             .all("resourcetrackers")
@@ -98,7 +99,7 @@ fn strip(world: &World) {
             .collect();
         for name in names {
             other_clusters::write(state, &name, |records| {
-                records.retain(|it| it["cluster"] != "west");
+                records.retain(|it| !is_in(it, cluster));
             });
         }
     });
@@ -111,7 +112,7 @@ async fn what_was_stripped_while_nobody_was_at_work_stands_in_the_ledger() {
     let mut process = world.start();
     apply(&world, app(&json!(["local", "west"]), "1"));
     world.settle(&mut process, "a").await;
-    strip(&world);
+    strip(&world, "west");
     let again = |world: &World| {
         let process = world.start();
         remove(&process);
@@ -137,12 +138,63 @@ async fn what_is_stripped_from_trackers_stands_in_the_ledger() {
     apply(&world, app(&json!(["local", "west"]), "1"));
     world.settle(&mut process, "a").await;
     assert_eq!(ledger(&world, "west"), []);
-    strip(&world);
+    strip(&world, "west");
     process.context.clusters.members().unwrap().remove("west");
     work(&world, &process).await;
     let expected = [("w".to_owned(), "stripped".to_owned())];
     assert_eq!(ledger(&world, "west"), expected);
     assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
+}
+
+fn is_in(record: &Value, cluster: &str) -> bool {
+    cluster_of(record["cluster"].as_str().unwrap_or_default()) == cluster
+}
+
+/// Names of what the trackers record of the control plane's own cluster.
+fn own_records(world: &World) -> Vec<String> {
+    let state = world.server.state.lock();
+    let trackers = state.all("resourcetrackers");
+    let records = trackers.into_iter().flat_map(other_clusters::recorded);
+    let own = records.filter(|it| is_in(it, "local"));
+    own.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// `vela cluster detach local` takes everything out before it refuses: what is there still is recorded again.
+#[tokio::test]
+async fn what_is_stripped_of_the_own_cluster_is_recorded_again() {
+    let world = world();
+    let mut process = world.start();
+    apply(&world, app(&json!(["local", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    assert_eq!(own_records(&world), ["w"]);
+    strip(&world, "local");
+    assert_eq!(own_records(&world), [""; 0]);
+    work(&world, &process).await;
+    assert_eq!(own_records(&world), ["w"]);
+    assert_eq!(world.app("a")["status"]["status"], "running");
+    // Once; and what belongs to nobody any more stays where it is.
+    let writes = world.server.state.lock().writes;
+    work(&world, &process).await;
+    assert_eq!(world.server.state.lock().writes, writes);
+    strip(&world, "local");
+    world.server.by_another_writer(|state| {
+        let mut map = state.get("configmaps", NAMESPACE, "w").cloned().unwrap();
+        map["metadata"]["labels"] = json!({});
+        state.put("configmaps", map);
+    });
+    work(&world, &process).await;
+    assert_eq!(own_records(&world), [""; 0]);
+    assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
+    // A run takes it back.
+    world.server.by_another_writer(|state| drop(state.delete("configmaps", NAMESPACE, "w")));
+    apply(&world, app(&json!(["local", "west"]), "2"));
+    world.settle(&mut process, "a").await;
+    strip(&world, "local");
+    work(&world, &process).await;
+    delete(&world);
+    world.settle(&mut process, "a").await;
+    assert!(is_clean(&world));
+    assert_eq!(deployed(&world), []);
 }
 
 /// The Secret of a cluster has been gone for long enough.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::clusters::{self, disconnect, work};
 use super::{NAMESPACE, World, application};
 
 /// The step fails with the message it got.
@@ -70,4 +71,42 @@ async fn another_application_is_seen_only_by_who_may_read_it() {
     assert_eq!(query(Some("sa"), "absent", "m").await, forbidden);
     let absent = query(Some("sa"), "absent", NAMESPACE).await;
     assert_eq!(absent[0]["err"], "query app failure: application absent not found");
+}
+
+/// What is in clusters that do not answer is missing, and that is no secret.
+#[tokio::test]
+async fn a_cluster_that_is_away_hides_nothing_of_the_others() {
+    const ASK: &str = r#"
+import ("encoding/json", "vela/op", "vela/query")
+ask: query.#ListResourcesInApp & {$params: app: {name: "a", namespace: "n"}}
+reported: op.#Fail & {message: json.Marshal(ask.$returns)}
+parameter: {}
+"#;
+    let world = clusters::world();
+    world.server.by_another_writer(|state| {
+        state.put(
+            "workflowstepdefinitions",
+            json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "WorkflowStepDefinition",
+                "metadata": {"name": "ask", "namespace": "vela-system"},
+                "spec": {"schematic": {"cue": {"template": ASK}}}}),
+        );
+        let mut asks = application("asks", &[]);
+        asks["spec"]["workflow"] = json!({"steps": [{"name": "s", "type": "ask"}]});
+        state.put("applications", asks);
+    });
+    let mut process = world.start();
+    clusters::apply(&world, clusters::app(&json!(["local", "east", "west"]), "1"));
+    world.settle(&mut process, "a").await;
+    disconnect(&process, "east");
+    work(&world, &process).await;
+    for _ in 0..4 {
+        world.reconcile(&process, "asks").await;
+    }
+    let status = world.app("asks")["status"].clone();
+    let message = status["workflow"]["steps"][0]["message"].as_str().unwrap_or_default();
+    let answer: Value = serde_json::from_str(message).unwrap_or_else(|_| panic!("{status:#}"));
+    let clusters: Vec<_> = answer["list"].as_array().unwrap().iter().map(|it| &it["cluster"]).collect();
+    assert_eq!(clusters, [&json!("local"), &json!("west")], "{answer:#}");
+    let err = answer["err"].as_str().unwrap();
+    assert!(err.contains("east") && err.contains("the token was revoked"), "{err}");
 }

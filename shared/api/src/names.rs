@@ -509,6 +509,8 @@ pub mod event {
     pub const FAILED_GC: &str = "FailedGC";
     /// Objects in a cluster that is gone are not managed any more.
     pub const LEFT_BEHIND: &str = "LeftBehind";
+    /// What somebody took out of the trackers of the control plane's own cluster is recorded again. Not in the reference.
+    pub const RECORDED_AGAIN: &str = "RecordedAgain";
     /// Objects that were left behind in a cluster that is there again. On its Secret.
     pub const LEFT_BEHIND_FOUND: &str = "LeftBehindFound";
     /// A cluster answers again. These and the following are about the Secret of a cluster, and not in the reference.

@@ -32,6 +32,7 @@
 //! | each cluster on its own | sim `clusters::a_deletion_goes_on_where_it_can_and_waits_where_it_cannot`, `away` |
 //! | Secret gone: ledger, then trackers | `names::a_cluster_that_is_detached_leaves_a_ledger`, sim `ledger::what_was_deployed_to_a_cluster_that_is_taken_away_stands_in_the_ledger`, `clusters::the_process_may_die_at_every_write_to_every_cluster` |
 //! | taken out of trackers, also while nobody works | sim `ledger::what_is_stripped_from_trackers_stands_in_the_ledger`, `ledger::what_was_stripped_while_nobody_was_at_work_stands_in_the_ledger` |
+//! | taken out of trackers, of the own cluster | `names::what_is_detached_of_the_hub_is_recorded_again`, sim `ledger::what_is_stripped_of_the_own_cluster_is_recorded_again` |
 //! | ledger that cannot be written | sim `ledger::what_cannot_be_noted_is_not_forgotten` |
 //! | Secret back | `names::a_cluster_that_comes_back_is_managed_again`, sim `ledger::what_was_left_behind_comes_back_with_its_cluster`, `ledger::what_is_noted_late_comes_back_all_the_same`, `ledger::which_cluster_it_was_is_known_until_nothing_is_recorded_of_it` |
 //! | `collect`, `forget` | `clusters::rejoin` of the controller |

@@ -1,6 +1,6 @@
 //! Names of clusters: one that goes, one that changes, two for one cluster, one that means another cluster.
 
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use vela_tests::fixtures::until;
@@ -33,6 +33,50 @@ async fn a_cluster_that_is_detached_leaves_a_ledger() {
     space.delete("a").await;
     // Nobody deleted it there.
     assert_eq!(space.value("east", "a").await.as_deref(), Some("1"));
+}
+
+/// F8, the other half: `vela cluster detach local` takes all records of the hub out of the trackers before it refuses the name. What
+/// is there stays, and is recorded again.
+#[tokio::test]
+async fn what_is_detached_of_the_hub_is_recorded_again() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("own").await.unwrap();
+    space.apply(&space.application("a", &["local", "east"], "1")).await.unwrap();
+    space.runs("a").await;
+    let (uid, _) = space.map("local", "a").await.unwrap();
+    let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "ResourceTracker");
+    let trackers: Api<DynamicObject> =
+        Api::all_with(fleet.client(), &ApiResource::from_gvk(&kind));
+    let ours = ListParams::default().labels("app.oam.dev/name=a,app.oam.dev/namespace=own");
+    let records = async || {
+        let mut all = Vec::new();
+        for stored in trackers.list(&ours).await.unwrap().items {
+            let stored = serde_json::to_value(stored).unwrap();
+            let mut tracker: vela_api::ResourceTracker = serde_json::from_value(stored).unwrap();
+            tracker.expand().unwrap();
+            all.extend(tracker.spec.managed_resources.into_iter().map(|record| record.cluster));
+        }
+        all.sort();
+        all
+    };
+    let before = records().await;
+    assert_eq!(before.len(), 2, "{before:?}");
+    for stored in trackers.list(&ours).await.unwrap().items {
+        let stored = serde_json::to_value(stored).unwrap();
+        let mut tracker: vela_api::ResourceTracker = serde_json::from_value(stored).unwrap();
+        tracker.expand().unwrap();
+        tracker.spec.managed_resources.retain(|record| record.cluster == "east");
+        let stored = serde_json::to_value(tracker.to_stored().unwrap()).unwrap();
+        let name = stored["metadata"]["name"].as_str().unwrap().to_owned();
+        let stored = serde_json::from_value(stored).unwrap();
+        trackers.replace(&name, &PostParams::default(), &stored).await.unwrap();
+    }
+    until("the record", LIMIT, async || records().await.len() == 2).await;
+    assert_eq!(space.map("local", "a").await.unwrap().0, uid);
+    space.delete("a").await;
+    for cluster in ["local", "east"] {
+        assert_eq!(space.value(cluster, "a").await, None, "{cluster}");
+    }
 }
 
 /// The Secret was gone for a while, and the same cluster is back: what it left is managed again.

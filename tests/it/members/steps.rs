@@ -1,17 +1,23 @@
 //! Steps, policies and components that name clusters.
 
+use std::time::Duration;
+
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use vela_tests::deploy::apply;
 use vela_tests::fixtures::until;
+use vela_tests::link::Mode;
 use vela_tests::members::{Fleet, LIMIT, NAMESPACE, Space, fleet};
+
+fn component(name: &str, value: &str) -> Value {
+    json!({"name": "c", "type": "k8s-objects", "properties": {"objects": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}}]}})
+}
 
 /// An Application of one component of ConfigMaps.
 fn app(namespace: &str, name: &str, spec: &Value) -> Value {
     let mut app = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
-        "metadata": {"name": name, "namespace": namespace}, "spec": {
-        "components": [{"name": "c", "type": "k8s-objects", "properties": {"objects": [
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": "1"}}]}}]}});
+        "metadata": {"name": name, "namespace": namespace}, "spec": {"components": [component(name, "1")]}});
     for (key, value) in spec.as_object().unwrap() {
         app["spec"][key] = value.clone();
     }
@@ -122,6 +128,65 @@ async fn copies_are_in_every_cluster() {
     }
     assert_eq!(space.value("west", "copied-x").await, None);
     space.delete("copies").await;
+}
+
+/// A trait that makes a ConfigMap in a stage of a component.
+async fn define_stage(fleet: &Fleet, stage: &str) {
+    let name = stage.to_lowercase();
+    let template = format!(
+        "outputs: map: {{apiVersion: \"v1\", kind: \"ConfigMap\", metadata: name: \"a-{name}\", data: v: parameter.v}}\n\
+         parameter: v: string"
+    );
+    let definition = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "TraitDefinition",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"stage": stage, "schematic": {"cue": {"template": template}}}});
+    apply(&fleet.client(), &definition).await.unwrap();
+}
+
+/// A component goes from stage to stage in each cluster on its own: one that is slow holds up no other.
+#[tokio::test]
+async fn stages_of_one_cluster_wait_for_no_other() {
+    let (_turn, fleet) = fleet().await;
+    let space = fleet.space("stages").await.unwrap();
+    for stage in ["PreDispatch", "PostDispatch"] {
+        define_stage(fleet, stage).await;
+    }
+    let edit = async |value: &str| {
+        let traits = ["predispatch", "postdispatch"]
+            .map(|name| json!({"type": name, "properties": {"v": value}}));
+        let mut component = component("a", value);
+        component["traits"] = json!(traits);
+        let spec = json!({"components": [component],
+            "policies": [{"name": "both", "type": "topology", "properties": {"clusters": ["east", "west"]}}]});
+        until("the Application to be taken", LIMIT, async || {
+            space.apply(&app("stages", "a", &spec)).await.is_ok()
+        })
+        .await;
+    };
+    let values = async |cluster: &str| {
+        let mut values = Vec::new();
+        for name in ["a-predispatch", "a", "a-postdispatch"] {
+            values.push(space.value(cluster, name).await.unwrap_or_default());
+        }
+        values
+    };
+    edit("1").await;
+    space.runs("a").await;
+    for cluster in ["east", "west"] {
+        assert_eq!(values(cluster).await, ["1", "1", "1"], "{cluster}");
+    }
+    // What is sent arrives later than all stages take elsewhere.
+    fleet.east.link.set(Mode::Delay(Duration::from_secs(6)));
+    edit("2").await;
+    until("all stages in the other cluster", LIMIT, async || {
+        values("west").await == ["2", "2", "2"]
+    })
+    .await;
+    assert_eq!(values("east").await, ["1", "1", "1"]);
+    fleet.east.link.set(Mode::Pass);
+    space.runs("a").await;
+    assert_eq!(values("east").await, ["2", "2", "2"]);
+    space.delete("a").await;
 }
 
 /// A definition of a ConfigMap that says what an expression comes to.

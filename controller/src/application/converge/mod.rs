@@ -11,6 +11,7 @@ pub mod repair_backoff;
 pub mod revisions;
 pub(in crate::application) mod rollout;
 pub mod statekeep;
+mod stripped;
 mod warning;
 
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use vela_apply::ResourceKey;
+use vela_apply::object::LOCAL_CLUSTER;
 use vela_apply::policy::GcStrategy;
 use vela_apply::tracker::{self, Record};
 use vela_cluster::ApiError;
@@ -28,7 +29,27 @@ impl Session<'_> {
         trackers: &mut Trackers,
         manifests: &[(&Value, &str)],
     ) -> Result<(), ApiError> {
-        let metadata_only = self.is_metadata_only();
+        self.record_as(trackers, manifests, self.is_metadata_only()).await
+    }
+
+    /// Records live objects of the own cluster where a dispatch would record them. What they contain is not what was dispatched.
+    pub(in crate::application) async fn record_live(
+        &mut self,
+        objects: &[Value],
+    ) -> Result<(), ApiError> {
+        let mut trackers = std::mem::take(&mut self.trackers);
+        let placed: Vec<_> = objects.iter().map(|object| (object, LOCAL_CLUSTER)).collect();
+        let recorded = self.record_as(&mut trackers, &placed, true).await;
+        self.trackers = trackers;
+        recorded
+    }
+
+    async fn record_as(
+        &self,
+        trackers: &mut Trackers,
+        manifests: &[(&Value, &str)],
+        metadata_only: bool,
+    ) -> Result<(), ApiError> {
         let (mut root, mut current): (Vec<Record>, Vec<Record>) = Default::default();
         for (manifest, cluster) in manifests.iter().copied() {
             let strategy = self.policies.gc_strategy(manifest);

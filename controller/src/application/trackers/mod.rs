@@ -190,6 +190,12 @@ impl Trackers {
         stay.filter_map(|object| object.record_of(key)).any(|record| !record.deleted)
     }
 
+    /// Whether any tracker records an object.
+    #[must_use]
+    pub fn record_any(&self, key: &ResourceKey) -> bool {
+        self.objects.iter().any(|object| object.record_of(key).is_some())
+    }
+
     /// The records that must live: those of the root and of the current tracker, the root's first.
     #[must_use]
     pub fn desired(&self, current: &str) -> Vec<&Record> {

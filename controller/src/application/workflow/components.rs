@@ -208,26 +208,39 @@ async fn dispatch_objects(
     } else {
         let first = Stage::PreDispatch;
         if dispatch(session, &mut rendered, |object| object.stage == first, placement).await? {
-            // Judged by what exists so far: the traits of later stages are pending.
-            let only = Rendered {
-                objects: rendered.objects.iter().filter(|o| o.stage == first).cloned().collect(),
-                without_workload: true,
-                pending: later_traits(part, first),
-            };
-            let mut status = component::health(session, run.input, part, &only, placement).await?;
-            if !vela_api::status::is_healthy(std::slice::from_ref(&status)) {
-                status.healthy = false;
-                status.workload_healthy = false;
-                if status.message.is_empty() {
-                    messages::WAITING_FOR_PREVIOUS_STAGE.clone_into(&mut status.message);
-                }
-                return Ok(Done { rendered: only, status, ready: false, is_later: false });
+            let early = early(part, &rendered);
+            let status = component::health(session, run.input, part, &early, placement).await?;
+            if let Some(waits) = waits_for_early(early, status) {
+                return Ok(waits);
             }
         }
         let second = Stage::DefaultDispatch;
         dispatch(session, &mut rendered, |object| object.stage == second, placement).await?;
     }
     checked(session, run, part, placement, rendered).await
+}
+
+/// The objects of the stage before the others, which are judged alone: the traits of later stages are pending.
+pub(super) fn early(part: &parse::ParsedComponent, rendered: &Rendered) -> Rendered {
+    let first = Stage::PreDispatch;
+    Rendered {
+        objects: rendered.objects.iter().filter(|o| o.stage == first).cloned().collect(),
+        without_workload: true,
+        pending: later_traits(part, first),
+    }
+}
+
+/// The component as it waits for those objects, unless they are healthy.
+pub(super) fn waits_for_early(early: Rendered, mut status: ComponentStatus) -> Option<Done> {
+    if vela_api::status::is_healthy(std::slice::from_ref(&status)) {
+        return None;
+    }
+    status.healthy = false;
+    status.workload_healthy = false;
+    if status.message.is_empty() {
+        messages::WAITING_FOR_PREVIOUS_STAGE.clone_into(&mut status.message);
+    }
+    Some(Done { rendered: early, status, ready: false, is_later: false })
 }
 
 /// A component whose objects are written: its health, and the traits that wait for it.
@@ -265,7 +278,7 @@ async fn dispatch(
 }
 
 /// The traits that wait for a healthy workload, once it is.
-pub(super) async fn with_late_traits(
+async fn with_late_traits(
     session: &mut Session<'_>,
     run: &Run<'_>,
     part: &parse::ParsedComponent,
@@ -274,18 +287,33 @@ pub(super) async fn with_late_traits(
     mut status: ComponentStatus,
 ) -> Result<Done, StepError> {
     let ready = vela_api::status::is_healthy(std::slice::from_ref(&status));
-    // Late traits may read the running workload: everything is rendered again with it.
-    if status.workload_healthy && !rendered.pending.is_empty() {
-        if let Some(rehearsal) = &session.ctx.rehearsal {
-            rehearsal.renders_later(&part.component.name);
-        }
-        let live = live_of(session, part, &rendered, placement).await;
-        rendered = component::render(session.ctx, run.input, part, placement, live, true).await?;
+    if has_late_traits(&rendered, &status) {
+        rendered = late(session, run, part, &rendered, placement).await?;
         let late = Stage::PostDispatch;
         dispatch(session, &mut rendered, |object| object.stage == late, placement).await?;
         status = component::health(session, run.input, part, &rendered, placement).await?;
     }
     Ok(Done { rendered, status, ready, is_later: false })
+}
+
+/// Whether traits waited for a workload that is healthy.
+pub(super) fn has_late_traits(rendered: &Rendered, status: &ComponentStatus) -> bool {
+    status.workload_healthy && !rendered.pending.is_empty()
+}
+
+/// A component with the traits that waited for its workload. They may read it as it is: everything is rendered again with it.
+pub(super) async fn late(
+    session: &Session<'_>,
+    run: &Run<'_>,
+    part: &parse::ParsedComponent,
+    rendered: &Rendered,
+    placement: &Placement,
+) -> Result<Rendered, StepError> {
+    if let Some(rehearsal) = &session.ctx.rehearsal {
+        rehearsal.renders_later(&part.component.name);
+    }
+    let live = live_of(session, part, rendered, placement).await;
+    Ok(component::render(session.ctx, run.input, part, placement, live, true).await?)
 }
 
 /// Traits of later stages than `stage`.

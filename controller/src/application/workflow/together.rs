@@ -1,7 +1,8 @@
 //! Several components brought to their clusters at once. The result of one does not concern the others: not that of another
-//! component, and not that of another cluster, which may take its time or never answer.
+//! component, and not that of another cluster, which may take its time or never answer: each goes from stage to stage on its own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::future::join;
 use futures::stream::FuturesUnordered;
@@ -18,7 +19,8 @@ use super::super::component::{self, Rendered};
 use super::super::placement::Placement;
 use super::super::session::Session;
 use super::components::{
-    Done, RenderedComponent, checked, dispatch_in_stages, later, render, with_late_traits,
+    Done, RenderedComponent, checked, dispatch_in_stages, early, has_late_traits, late, later,
+    render, waits_for_early,
 };
 use super::run::Run;
 use crate::application::dispatch::together::{GRACE, Outdated, given_up};
@@ -31,14 +33,65 @@ const OWN: &str = "";
 /// A component, and where it goes.
 type Item = (ApplicationComponent, Placement);
 
+/// Which objects of a component are dispatched in one go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// All but the traits that wait for its workload.
+    All,
+    /// The stage before the others.
+    Early,
+    /// What follows it.
+    Rest,
+    /// The traits that wait for its workload.
+    Late,
+}
+
+impl Part {
+    fn takes(self, object: &component::Object) -> bool {
+        match self {
+            Self::All => true,
+            Self::Early => object.stage == Stage::PreDispatch,
+            Self::Rest => object.stage == Stage::DefaultDispatch,
+            Self::Late => object.stage == Stage::PostDispatch,
+        }
+    }
+}
+
+/// What is left of a component for its cluster. A cluster that is not ready is asked for it again.
+enum Left {
+    /// All of it, not rendered yet.
+    Whole,
+    /// What follows the stage before the others.
+    Rest(Box<Staged>),
+    /// The traits that wait for its workload.
+    Late(Box<Staged>),
+}
+
+/// A component of which a stage is dispatched, and healthy.
+struct Staged {
+    component: Arc<ParsedComponent>,
+    rendered: Rendered,
+    /// It is healthy, traits of the last stage aside.
+    ready: bool,
+}
+
 /// One of several components on its way.
 enum Turn {
-    /// It is dispatched together with others.
-    Plain(ParsedComponent, Rendered),
-    /// It takes its time alone: it has a stage before the others, or is a release.
+    /// Some of its objects are dispatched together with others.
+    Plain(Part, Staged),
+    /// It takes its time alone: it is a release, or has a stage before the others where only one is dispatched at a time.
     Alone(RenderedComponent),
     /// It was not rendered.
     Failed(StepError),
+}
+
+/// What becomes of components with a stage before the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stages {
+    /// They are dispatched alone.
+    Alone,
+    /// They are dispatched stage by stage, each stage with what else is ready.
+    Together,
 }
 
 /// What one cluster is to get, by position in the list.
@@ -57,13 +110,13 @@ pub(super) async fn apply_together(
     width: usize,
 ) -> Vec<Result<Done, StepError>> {
     let mut ended: BTreeMap<usize, Result<Done, StepError>> = BTreeMap::new();
-    let mut left: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut left: BTreeMap<&str, Vec<(usize, Left)>> = BTreeMap::new();
     for (index, (component, placement)) in items.iter().enumerate() {
         if let Some(why) = session.skipped(&placement.cluster) {
             let done = later(session, run, component, placement, &why).await;
             ended.insert(index, done);
         } else {
-            left.entry(&placement.cluster).or_default().push(index);
+            left.entry(&placement.cluster).or_default().push((index, Left::Whole));
         }
     }
     // Those that are ready go ahead of those that are not.
@@ -76,7 +129,11 @@ pub(super) async fn apply_together(
             break;
         }
         left.retain(|cluster, _| !shares.iter().any(|share| share.cluster == *cluster));
-        dispatch(session, run, items, (shares, stored), width, &mut ended).boxed().await;
+        let next = dispatch(session, run, items, (shares, stored), width, &mut ended).boxed().await;
+        for (index, what) in next {
+            let Some((_, placement)) = items.get(index) else { continue };
+            left.entry(&placement.cluster).or_default().push((index, what));
+        }
     }
     let each = (0..items.len()).map(|index| ended.remove(&index));
     each.map(|done| done.unwrap_or_else(|| Err(given_up().into()))).collect()
@@ -87,12 +144,13 @@ async fn ready<'i>(
     session: &Session<'_>,
     run: &Run<'_>,
     items: &'i [Item],
-    of: &BTreeMap<&'i str, Vec<usize>>,
+    of: &BTreeMap<&'i str, Vec<(usize, Left)>>,
     width: usize,
 ) -> Vec<Share<'i>> {
     let mut work = FuturesUnordered::new();
-    for (cluster, indices) in of {
-        work.push(prepared(session, run, items, (cluster, indices), width).boxed());
+    for (cluster, left) in of {
+        let share = (*cluster, left.as_slice(), Stages::Together);
+        work.push(prepared(session, run, items, share, width).boxed());
     }
     let (mut shares, mut end): (Vec<Share<'i>>, Option<Instant>) = (Vec::new(), None);
     let mut superseded = std::pin::pin!(session.superseded());
@@ -126,46 +184,69 @@ async fn prepared<'i>(
     session: &Session<'_>,
     run: &Run<'_>,
     items: &'i [Item],
-    (cluster, indices): (&'i str, &[usize]),
+    (cluster, left, stages): (&'i str, &[(usize, Left)], Stages),
     width: usize,
 ) -> Share<'i> {
-    let staged = session.ctx.settings.gates.multi_stage_component_apply;
-    let mut renders = Vec::with_capacity(indices.len());
-    for index in indices.iter().copied() {
-        let Some((component, placement)) = items.get(index) else { continue };
-        let rendered = render(session, run, component, placement);
-        renders.push(rendered.map(move |made| (index, made)).boxed());
+    let mut renders = Vec::with_capacity(left.len());
+    for (index, what) in left {
+        let Some((component, placement)) = items.get(*index) else { continue };
+        let turn = turn(session, run, (component, placement), what, stages);
+        renders.push(turn.map(|turn| (*index, turn.unwrap_or_else(Turn::Failed))).boxed());
     }
-    let made: Vec<_> = stream::iter(renders).buffered(width.max(1)).collect().await;
-    let turn = |made: Result<RenderedComponent, StepError>| match made {
-        Err(error) => Turn::Failed(error),
-        Ok(made) => {
-            let is_early = |object: &component::Object| object.stage == Stage::PreDispatch;
-            let has_stages = staged && made.rendered.objects.iter().any(is_early);
-            if has_stages || made.released.is_some() {
-                Turn::Alone(made)
-            } else {
-                Turn::Plain(made.part, made.rendered)
-            }
-        }
-    };
     let mut turns: Vec<(usize, Turn)> =
-        made.into_iter().map(|(index, made)| (index, turn(made))).collect();
-    let mut groups: Vec<Vec<Value>> =
-        plain(&mut turns).map(|rendered| manifests(rendered)).collect();
+        stream::iter(renders).buffered(width.max(1)).collect().await;
+    let mut groups: Vec<Vec<Value>> = plain(&mut turns)
+        .map(|(part, rendered)| {
+            let taken = rendered.objects.iter().filter(|object| part.takes(object));
+            taken.map(|object| object.manifest.clone()).collect()
+        })
+        .collect();
     let outdated = session.prepare_dispatch(&mut groups, cluster, width).await;
     // Namespaces may have been normalized: health is read by what is dispatched.
-    for (rendered, manifests) in plain(&mut turns).zip(groups) {
-        for (object, manifest) in rendered.objects.iter_mut().zip(manifests) {
+    for ((part, rendered), manifests) in plain(&mut turns).zip(groups) {
+        let taken = rendered.objects.iter_mut().filter(|object| part.takes(object));
+        for (object, manifest) in taken.zip(manifests) {
             object.manifest = manifest;
         }
     }
     Share { cluster, turns, outdated }
 }
 
+/// What is next of a component.
+async fn turn(
+    session: &Session<'_>,
+    run: &Run<'_>,
+    (component, placement): (&ApplicationComponent, &Placement),
+    left: &Left,
+    stages: Stages,
+) -> Result<Turn, StepError> {
+    let staged = match left {
+        Left::Rest(staged) => {
+            let Staged { component, rendered, ready } = &**staged;
+            let (component, rendered) = (Arc::clone(component), rendered.clone());
+            return Ok(Turn::Plain(Part::Rest, Staged { component, rendered, ready: *ready }));
+        }
+        Left::Late(staged) => {
+            let Staged { component, rendered, ready } = &**staged;
+            let rendered = late(session, run, component, rendered, placement).await?;
+            let component = Arc::clone(component);
+            return Ok(Turn::Plain(Part::Late, Staged { component, rendered, ready: *ready }));
+        }
+        Left::Whole => session.ctx.settings.gates.multi_stage_component_apply,
+    };
+    let made = render(session, run, component, placement).await?;
+    let has_stages = staged && made.rendered.objects.iter().any(|object| Part::Early.takes(object));
+    if made.released.is_some() || has_stages && stages == Stages::Alone {
+        return Ok(Turn::Alone(made));
+    }
+    let RenderedComponent { part: component, rendered, .. } = made;
+    let part = if has_stages { Part::Early } else { Part::All };
+    Ok(Turn::Plain(part, Staged { component: Arc::new(component), rendered, ready: false }))
+}
+
 /// A component that was rendered, tried out and recorded together with others. What is left is to write it.
 pub(super) struct Prepared {
-    part: ParsedComponent,
+    component: Arc<ParsedComponent>,
     rendered: Rendered,
     outdated: Vec<Value>,
 }
@@ -178,19 +259,20 @@ pub(super) async fn prepare(
     items: &[Item],
     width: usize,
 ) -> BTreeMap<usize, Prepared> {
-    let of: Vec<usize> = (0..items.len()).collect();
+    let all: Vec<(usize, Left)> = (0..items.len()).map(|index| (index, Left::Whole)).collect();
     let storing = session.storing_revision();
-    let share = prepared(session, run, items, (OWN, &of), width).boxed();
+    let share = prepared(session, run, items, (OWN, &all, Stages::Alone), width).boxed();
     let (Share { cluster, turns, outdated }, stored) = join(share, storing).await;
     let mut all = [(cluster, outdated)];
     session.record_prepared(&mut all, stored).boxed().await;
     let plain = turns.into_iter().filter_map(|(index, turn)| match turn {
-        Turn::Plain(part, rendered) => Some((index, part, rendered)),
+        Turn::Plain(_, staged) => Some((index, staged)),
         Turn::Alone(_) | Turn::Failed(_) => None,
     });
     let outcomes = all.into_iter().flat_map(|(_, outdated)| outdated);
-    let prepared = plain.zip(outcomes).filter_map(|((index, part, rendered), outdated)| {
-        Some((index, Prepared { part, rendered, outdated: outdated.ok()? }))
+    let prepared = plain.zip(outcomes).filter_map(|((index, staged), outdated)| {
+        let Staged { component, rendered, .. } = staged;
+        Some((index, Prepared { component, rendered, outdated: outdated.ok()? }))
     });
     prepared.collect()
 }
@@ -206,27 +288,23 @@ pub(super) async fn finish(
     prepared: Prepared,
 ) -> Result<Done, StepError> {
     let _time = session.ctx.metrics.component();
-    let Prepared { part, rendered, outdated } = prepared;
+    let Prepared { component, rendered, outdated } = prepared;
     let mut all = [(OWN, vec![Ok(outdated)])];
     session.write_prepared(&mut all, 1).boxed().await;
     for written in all.into_iter().flat_map(|(_, outdated)| outdated) {
         written?;
     }
-    checked(session, run, &part, placement, rendered).await
+    checked(session, run, &component, placement, rendered).await
 }
 
-fn plain(turns: &mut [(usize, Turn)]) -> impl Iterator<Item = &mut Rendered> {
+fn plain(turns: &mut [(usize, Turn)]) -> impl Iterator<Item = (Part, &mut Rendered)> {
     turns.iter_mut().filter_map(|(_, turn)| match turn {
-        Turn::Plain(_, rendered) => Some(rendered),
+        Turn::Plain(part, staged) => Some((*part, &mut staged.rendered)),
         Turn::Alone(_) | Turn::Failed(_) => None,
     })
 }
 
-fn manifests(rendered: &Rendered) -> Vec<Value> {
-    rendered.objects.iter().map(|object| object.manifest.clone()).collect()
-}
-
-/// Dispatches what is prepared, all of it in one go, and checks its health.
+/// Dispatches what is prepared, all of it in one go, and checks its health. Returns what is left of components whose stage is healthy.
 async fn dispatch(
     session: &mut Session<'_>,
     run: &Run<'_>,
@@ -234,7 +312,7 @@ async fn dispatch(
     (shares, stored): (Vec<Share<'_>>, Result<(), ApiError>),
     width: usize,
     ended: &mut BTreeMap<usize, Result<Done, StepError>>,
-) {
+) -> Vec<(usize, Left)> {
     let (mut all, mut turns) = (Vec::with_capacity(shares.len()), Vec::new());
     for share in shares {
         all.push((share.cluster, share.outdated));
@@ -249,28 +327,63 @@ async fn dispatch(
             match turn {
                 Turn::Failed(error) => drop(ended.insert(index, Err(error))),
                 Turn::Alone(made) => alone.push((index, made)),
-                Turn::Plain(part, rendered) => match outcomes.next() {
+                Turn::Plain(part, staged) => match outcomes.next() {
                     Some(Err(error)) => drop(ended.insert(index, Err(error.into()))),
-                    _ => dispatched.push((index, part, rendered)),
+                    _ => dispatched.push(Dispatched::of(index, part, staged)),
                 },
             }
         }
     }
     let mut statuses = healths(session, run, items, &dispatched, width).await;
-    for (index, part, rendered) in dispatched {
-        let (Some((_, placement)), Some(status)) = (items.get(index), statuses.remove(&index))
-        else {
+    let mut next = Vec::new();
+    for Dispatched { index, part, mut staged, early } in dispatched {
+        let status = match statuses.remove(&index) {
+            Some(Ok(status)) => status,
+            Some(Err(error)) => {
+                ended.insert(index, Err(error));
+                continue;
+            }
+            None => continue,
+        };
+        if part != Part::Late {
+            staged.ready = vela_api::status::is_healthy(std::slice::from_ref(&status));
+        }
+        let done = if let Some(early) = early {
+            let Some(waits) = waits_for_early(early, status) else {
+                next.push((index, Left::Rest(Box::new(staged))));
+                continue;
+            };
+            waits
+        } else if part != Part::Late && has_late_traits(&staged.rendered, &status) {
+            next.push((index, Left::Late(Box::new(staged))));
             continue;
+        } else {
+            let Staged { rendered, ready, .. } = staged;
+            Done { rendered, status, ready, is_later: false }
         };
-        let done = match status {
-            Ok(status) => with_late_traits(session, run, &part, placement, rendered, status).await,
-            Err(error) => Err(error),
-        };
-        ended.insert(index, done);
+        ended.insert(index, Ok(done));
     }
     for (index, made) in alone {
         let Some((_, placement)) = items.get(index) else { continue };
         ended.insert(index, dispatch_in_stages(session, run, placement, made).await);
+    }
+    next
+}
+
+/// Objects of a component that are written.
+struct Dispatched {
+    index: usize,
+    part: Part,
+    staged: Staged,
+    /// What alone is judged while the rest is not there.
+    early: Option<Rendered>,
+}
+
+impl Dispatched {
+    fn of(index: usize, part: Part, staged: Staged) -> Self {
+        let is_early = part == Part::Early;
+        let early = is_early.then(|| early(&staged.component, &staged.rendered));
+        Self { index, part, staged, early }
     }
 }
 
@@ -279,13 +392,14 @@ async fn healths(
     session: &Session<'_>,
     run: &Run<'_>,
     items: &[Item],
-    dispatched: &[(usize, ParsedComponent, Rendered)],
+    all: &[Dispatched],
     width: usize,
 ) -> BTreeMap<usize, Result<ComponentStatus, StepError>> {
     let mut checks = Vec::new();
-    for (index, part, rendered) in dispatched {
+    for Dispatched { index, staged, early, .. } in all {
         let Some((_, placement)) = items.get(*index) else { continue };
-        let check = component::health(session, run.input, part, rendered, placement);
+        let rendered = early.as_ref().unwrap_or(&staged.rendered);
+        let check = component::health(session, run.input, &staged.component, rendered, placement);
         checks.push(check.map(move |status| (*index, status.map_err(StepError::from))).boxed());
     }
     stream::iter(checks).buffered(width.max(1)).collect().await

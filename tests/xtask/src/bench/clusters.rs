@@ -1,5 +1,5 @@
 //! `cargo xtask bench clusters`: a hub and members on loopback: how long an edit takes to arrive in a member, what a member that
-//! swallows everything costs the others, what an idle and what a settled member costs.
+//! swallows everything or comes back to a pile of edits costs the others, what an idle and what a settled member costs.
 //!
 //! Each member is etcd and an API server at the end of a link; what is deployed are ConfigMaps.
 
@@ -25,6 +25,7 @@ use vela_tests::proc::usage;
 use vela_tests::progress::Step;
 
 use super::bench_env::row;
+use super::edits::{Times, seconds};
 
 const NAMESPACE: &str = "bench";
 /// Whose tokens are in the Secrets.
@@ -33,6 +34,10 @@ const ACCOUNT: &str = "vela-hub";
 const LIMIT: Duration = Duration::from_secs(120);
 /// Watches through the gateway at once.
 const STREAMS: usize = 50;
+/// How far away the member is that comes back, in each direction: requests pile up.
+const AWAY: Duration = Duration::from_millis(100);
+/// The Application that is in the hub only, and its object.
+const HERE: &str = "here";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -115,9 +120,12 @@ async fn measure(
     let idle = (bed.memory()? - before) / to_f64(args.members);
 
     let step = Step::start(format!("{} Applications", args.members * args.n));
+    bed.apps
+        .create(&PostParams::default(), &serde_json::from_value(application("local", HERE))?)
+        .await?;
     for member in &bed.members {
         for index in 0..args.n {
-            let app = application(&member.name, index);
+            let app = application(&member.name, &format!("{}-{index}", member.name));
             bed.apps.create(&PostParams::default(), &serde_json::from_value(app)?).await?;
         }
     }
@@ -128,6 +136,7 @@ async fn measure(
 
     let step = Step::start("edits");
     let quiet = bed.edits(&bed.members, args, "quiet").await?;
+    let here = bed.edits_here(args.edits, "quiet").await?;
     step.done();
     let (first, others) = bed.members.split_first().context("no member")?;
 
@@ -137,10 +146,15 @@ async fn measure(
         bed.edit(&format!("{}-{index}", first.name), "swallowed").await?;
     }
     let faulty = bed.edits(others, args, "faulty").await?;
+    let here_faulty = bed.edits_here(args.edits, "faulty").await?;
     let swallowed = bed.reaches(&first.name, "Disconnected").await?;
     first.link.set(Mode::Pass);
     step.done();
     bed.reaches(&first.name, "Connected").await?;
+
+    let step = Step::start(format!("{} comes back to {} edits", first.name, args.n));
+    let returned = bed.returns(first, args.n).await?;
+    step.done();
 
     let step = Step::start("what is noticed");
     first.link.set(Mode::Refuse);
@@ -182,14 +196,18 @@ async fn measure(
 
     println!("\n{} members, {} Applications in each, {} edits", args.members, args.n, args.edits);
     println!("goals in brackets");
-    row("edit to object in a member, median", millis(quiet.at(50)));
+    row("edit to object in a member, median", seconds(quiet.percentile(50)));
     if let Some(reference) = args.reference_ms {
-        let ratio = quiet.at(50) * 1000.0 / reference;
+        let ratio = quiet.percentile(50).as_secs_f64() * 1000.0 / reference;
         row("  of the original's [0.5]", format!("{ratio:.2}"));
     }
-    row("edit to object in a member, p99", millis(quiet.at(99)));
-    row("the others' p99 while one swallows everything", millis(faulty.at(99)));
-    row("  slower by [10 %]", format!("{:+.1} %", (faulty.at(99) / quiet.at(99) - 1.0) * 100.0));
+    row("edit to object in a member, p99", seconds(quiet.percentile(99)));
+    compare("the others' p99 while one swallows everything", &quiet, &faulty);
+    row("edit to object in the hub, p99", seconds(here.percentile(99)));
+    compare("the hub's p99 while one swallows everything", &here, &here_faulty);
+    compare("the hub's p99 while one comes back", &here, &returned.here);
+    row("  everything is there after", seconds(returned.after));
+    row("  its requests in flight, the most [32]", returned.in_flight);
     row("memory per idle member [1.5 MiB]", format!("{idle:.2} MiB"));
     row("memory with everything settled", format!("{settled:.1} MiB"));
     row("requests an hour to a settled member, the most [240]", format!("{:.0}", hour(most)));
@@ -213,8 +231,27 @@ async fn measure(
     for member in &bed.members {
         bed.deployed_in(member, 0).await?;
     }
+    bed.apps.delete(HERE, &DeleteParams::default()).await?;
     bed.members.iter().for_each(|member| member.cluster.stop());
     Ok(())
+}
+
+/// Prints what 99 of 100 edits do not exceed, and how much more that is than otherwise.
+fn compare(name: &str, usual: &Times, times: &Times) {
+    let (usual, time) = (usual.percentile(99), times.percentile(99));
+    row(name, seconds(time));
+    let slower = (time.as_secs_f64() / usual.as_secs_f64() - 1.0) * 100.0;
+    row("  slower by [10 %]", format!("{slower:+.1} %"));
+}
+
+/// What was seen while a member came back.
+struct Returned {
+    /// Edits in the hub.
+    here: Times,
+    /// The most requests in flight to the member.
+    in_flight: f64,
+    /// How long it took until all edits were in the member.
+    after: Duration,
 }
 
 impl Member {
@@ -291,15 +328,85 @@ impl Bed<'_> {
         for edit in 0..args.edits {
             let member = of.get(edit % of.len()).context("no member")?;
             let name = format!("{}-{}", member.name, (edit / of.len()) % args.n);
-            times.push(self.one_edit(member, &name, &format!("{round}-{edit}")).await?);
+            let maps = member.maps().await?;
+            times.push(self.one_edit(&maps, &name, &format!("{round}-{edit}")).await?);
         }
-        times.sort_unstable_by(f64::total_cmp);
-        Ok(Times(times))
+        Ok(Times::new(times))
     }
 
-    /// The seconds from an edit until its object is in the member, by a watch that began before.
-    async fn one_edit(&self, member: &Member, name: &str, value: &str) -> Result<f64> {
+    /// The times of edits in the hub, one after the other.
+    async fn edits_here(&self, count: usize, round: &str) -> Result<Times> {
+        let maps = Api::namespaced(self.hub.client().await?, NAMESPACE);
+        let mut times = Vec::new();
+        for edit in 0..count {
+            times.push(self.one_edit(&maps, HERE, &format!("{round}-{edit}")).await?);
+        }
+        Ok(Times::new(times))
+    }
+
+    /// All Applications of a member are edited while it cannot be reached, and it comes back as a member that is far away.
+    async fn returns(&self, member: &Member, count: usize) -> Result<Returned> {
+        member.link.set(Mode::Refuse);
+        self.reaches(&member.name, "Disconnected").await?;
+        for index in 0..count {
+            self.edit(&format!("{}-{index}", member.name), "returned").await?;
+        }
+        member.link.set(Mode::Delay(AWAY));
+        let since = Instant::now();
+        let mut here = Vec::new();
+        let mut in_flight = 0.0_f64;
+        let in_hub = Api::namespaced(self.hub.client().await?, NAMESPACE);
+        let its = format!("cluster=\"{}\"", member.name);
+        let after = {
+            let mut back = pin!(self.all_have(member, count, "returned"));
+            let sampling = async {
+                let controller = &self.deployed.controller;
+                while let Ok(now) = controller.metric_of("vela_cluster_in_flight", &its).await {
+                    in_flight = in_flight.max(now);
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                bail!("the controller does not answer")
+            };
+            let edits = async {
+                for edit in 0.. {
+                    here.push(self.one_edit(&in_hub, HERE, &format!("returned-{edit}")).await?);
+                }
+                anyhow::Ok(())
+            };
+            tokio::select! {
+                back = &mut back => back?,
+                failed = sampling => failed?,
+                failed = edits => failed?,
+            }
+            since.elapsed()
+        };
+        member.link.set(Mode::Pass);
+        Ok(Returned { here: Times::new(here), in_flight, after })
+    }
+
+    /// Waits until all objects in a member have a value.
+    async fn all_have(&self, member: &Member, count: usize, value: &str) -> Result<()> {
+        let since = Instant::now();
         let maps = member.maps().await?;
+        loop {
+            self.deployed.check()?;
+            let all = maps.list(&ListParams::default().labels("app.oam.dev/name")).await?;
+            let has = |map: &ConfigMap| {
+                map.data.as_ref().is_some_and(|data| data.get("v").is_some_and(|it| it == value))
+            };
+            let there = all.items.iter().filter(|map| has(map)).count();
+            if there == count {
+                return Ok(());
+            }
+            if since.elapsed() > LIMIT * 5 {
+                bail!("{there} of {count} edits in {}", member.name);
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// How long it takes from an edit until its object is in the cluster, by a watch that began before.
+    async fn one_edit(&self, maps: &Api<ConfigMap>, name: &str, value: &str) -> Result<Duration> {
         let one = format!("metadata.name={name}");
         let now = maps.list_metadata(&ListParams::default().fields(&one)).await?.metadata;
         let version = now.resource_version.unwrap_or_default();
@@ -310,10 +417,10 @@ impl Bed<'_> {
         while let Some(event) = changes.try_next().await? {
             let (WatchEvent::Added(map) | WatchEvent::Modified(map)) = event else { continue };
             if map.data.is_some_and(|data| data.get("v").is_some_and(|it| it == value)) {
-                return Ok(since.elapsed().as_secs_f64());
+                return Ok(since.elapsed());
             }
         }
-        bail!("{name} did not arrive in {} within {} s", member.name, LIMIT.as_secs())
+        bail!("the edit of {name} did not arrive within {} s", LIMIT.as_secs())
     }
 
     /// The gateway's memory in MiB: before it had a client, and while watches of the members go through it.
@@ -365,24 +472,12 @@ impl Bed<'_> {
     }
 }
 
-/// Seconds, sorted.
-struct Times(Vec<f64>);
-
-impl Times {
-    /// A percentile.
-    fn at(&self, percent: usize) -> f64 {
-        let last = self.0.len().saturating_sub(1);
-        self.0.get(last * percent / 100).copied().unwrap_or_default()
-    }
-}
-
-fn application(member: &str, index: usize) -> Value {
-    let name = format!("{member}-{index}");
+fn application(member: &str, name: &str) -> Value {
     json!({
         "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"member": member}},
         "spec": {
-            "components": [component(&name, "0")],
+            "components": [component(name, "0")],
             "policies": [{"name": "there", "type": "topology", "properties": {"clusters": [member]}}],
         },
     })
@@ -396,12 +491,4 @@ fn component(name: &str, value: &str) -> Value {
 #[allow(clippy::cast_precision_loss, reason = "a small count")]
 fn to_f64(count: usize) -> f64 {
     count as f64
-}
-
-fn millis(seconds: f64) -> String {
-    format!("{:.1} ms", seconds * 1000.0)
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.2} s", time.as_secs_f64())
 }

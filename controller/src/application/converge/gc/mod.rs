@@ -17,7 +17,7 @@ use vela_apply::object::is_local;
 use vela_apply::tracker::{self, Record};
 use vela_cluster::ApiError;
 
-use crate::application::converge::{prune, removed_clusters};
+use crate::application::converge::{prune, removed_clusters, stripped};
 use crate::application::lifecycle::legacy;
 use crate::application::release;
 use crate::application::session::Session;
@@ -125,6 +125,9 @@ async fn try_collect(
     protects: (&[String], &HashSet<ResourceKey>),
     collected: &mut Collected,
 ) -> Result<Vec<Record>, ApiError> {
+    if scope != Scope::All {
+        stripped::record_again(session, app).await?;
+    }
     removed_clusters::take_back(session).await?;
     removed_clusters::notice(session).await?;
     removed_clusters::notice_unrecorded(session, app).await?;

@@ -2,17 +2,26 @@
 //!
 //! Objects come from the trackers; what they made in turn (ReplicaSets, Pods) is found by their selectors.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::join_all;
 use serde_json::{Value, json};
-use vela_apply::object::{cluster_of, str_at};
+use tokio::time::{Instant, timeout_at};
+use vela_apply::object::{cluster_of, is_local, str_at};
 use vela_apply::tracker::{Record, identity};
 use vela_cluster::packed::PackError;
-use vela_cluster::{Key, Target};
+use vela_cluster::{ApiError, Class, Key, Target};
 
 use crate::application::workflow::error::StepError;
 use crate::messages;
 
 use super::super::selector::selector;
 use super::{Calling, kube, names, text};
+
+/// How long a query waits for each cluster but the own one.
+const MEMBER_LIMIT: Duration = Duration::from_secs(5);
 
 /// Whether a function of the package is answered.
 pub(super) fn answers(function: &str) -> bool {
@@ -61,6 +70,39 @@ impl Filter {
     }
 }
 
+/// What is to be read of a record's object: itself, or the Pods that it made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Itself,
+    Pods,
+}
+
+/// What a query found.
+#[derive(Default)]
+struct Found {
+    list: Vec<Value>,
+    /// Clusters that did not say what is in them, and why.
+    silent: BTreeSet<String>,
+}
+
+impl Found {
+    fn answer(self) -> Value {
+        let Self { list, silent } = self;
+        if silent.is_empty() {
+            return json!({ "list": list });
+        }
+        let silent: Vec<String> = silent.into_iter().collect();
+        json!({ "list": list, "err": messages::errors(&silent) })
+    }
+}
+
+/// Objects one by one, each with its record.
+fn each_object<'r>(
+    found: Vec<(&'r Record, Vec<Value>)>,
+) -> impl Iterator<Item = (&'r Record, Value)> {
+    found.into_iter().flat_map(|(record, all)| all.into_iter().map(move |object| (record, object)))
+}
+
 impl Calling<'_, '_, '_> {
     pub(super) async fn query(
         &mut self,
@@ -86,17 +128,16 @@ impl Calling<'_, '_, '_> {
             Err(error) if function == "collectServiceEndpoints" => return Err(error),
             Err(error) => return Ok(json!({ "err": error.to_string() })),
         };
-        let list = match function {
+        let found = match function {
             "listResourcesInApp" => self.resources(&records, &filter).await,
-            "listAppliedResources" => records
-                .iter()
-                .filter(|r| filter.takes_kind(&r.api_version, &r.kind))
-                .map(applied)
-                .collect(),
+            "listAppliedResources" => {
+                let taken = records.iter().filter(|r| filter.takes_kind(&r.api_version, &r.kind));
+                Found { list: taken.map(applied).collect(), ..Found::default() }
+            }
             "collectResources" => self.collected(&records, &filter).await,
             _ => self.endpoints(&records).await,
         };
-        Ok(json!({ "list": list }))
+        Ok(found.answer())
     }
 
     /// Whether the author may see an Application: the caches hold those of all namespaces.
@@ -144,93 +185,130 @@ impl Calling<'_, '_, '_> {
         Ok(records)
     }
 
-    /// The object of a record.
-    async fn live(&self, record: &Record) -> Option<Value> {
-        let at = self.session.reach_to(&record.cluster, "get").await.ok()?;
+    /// Reads what is wanted of each record: all clusters at once, each within its time. One that does not answer hides nothing of the others.
+    async fn read_all<'r>(
+        &self,
+        wanted: impl Iterator<Item = (&'r Record, Wanted)>,
+    ) -> (Vec<(&'r Record, Vec<Value>)>, BTreeSet<String>) {
+        let mut by_cluster: BTreeMap<&str, Vec<(usize, &Record, Wanted)>> = BTreeMap::new();
+        for (index, (record, what)) in wanted.enumerate() {
+            by_cluster.entry(cluster_of(&record.cluster)).or_default().push((index, record, what));
+        }
+        let each = by_cluster.into_iter().map(|(cluster, all)| self.read_in(cluster, all).boxed());
+        let (mut found, mut silent) = (BTreeMap::new(), BTreeSet::new());
+        for (objects, why) in join_all(each).await {
+            found.extend(objects);
+            silent.extend(why);
+        }
+        (found.into_values().collect(), silent)
+    }
+
+    /// The same in one cluster, in the order of the list; what was read until it did not answer, and why.
+    async fn read_in<'r>(
+        &self,
+        cluster: &str,
+        wanted: Vec<(usize, &'r Record, Wanted)>,
+    ) -> (Vec<(usize, (&'r Record, Vec<Value>))>, Option<String>) {
+        let mut found = Vec::with_capacity(wanted.len());
+        let deadline = Instant::now() + MEMBER_LIMIT;
+        for (index, record, what) in wanted {
+            let reading = self.objects(record, what);
+            let objects = if is_local(cluster) {
+                reading.await
+            } else {
+                let in_time = timeout_at(deadline, reading).await;
+                match in_time {
+                    Ok(objects) => objects,
+                    Err(_) => return (found, Some(messages::query_timed_out(cluster))),
+                }
+            };
+            match objects {
+                Ok(objects) => found.push((index, (record, objects))),
+                Err(error) if matches!(error.class(), Class::Retry(_)) => return (found, Some(error.to_string())),
+                // As the author: what he may not read is left out.
+                Err(_) => {}
+            }
+        }
+        (found, None)
+    }
+
+    async fn objects(&self, record: &Record, wanted: Wanted) -> Result<Vec<Value>, ApiError> {
+        let at = self.session.reach_to(&record.cluster, "get").await?;
         let target = Target {
             api_version: &record.api_version,
             kind: &record.kind,
             namespace: &record.namespace,
             name: &record.name,
         };
-        // As the author: what he may not read is left out.
-        at.requests().get(&target).await.ok()
+        let live = at.requests().get(&target).await?;
+        if wanted == Wanted::Itself {
+            return Ok(vec![live]);
+        }
+        let selector = selector(live.pointer("/spec/selector/matchLabels"));
+        // An empty selector would match every Pod of the namespace.
+        if selector.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all = at.requests().list("v1", "Pod", &record.namespace, &selector).await?;
+        let items = all.get("items").and_then(Value::as_array).into_iter().flatten();
+        Ok(items.map(|pod| kube::named(pod, "Pod")).collect())
     }
 
-    async fn resources(&self, records: &[Record], filter: &Filter) -> Vec<Value> {
-        let mut out = Vec::new();
-        for record in records.iter().filter(|r| filter.takes_kind(&r.api_version, &r.kind)) {
-            let Some(object) = self.live(record).await else { continue };
-            out.push(json!({
+    async fn resources(&self, records: &[Record], filter: &Filter) -> Found {
+        let taken = records.iter().filter(|r| filter.takes_kind(&r.api_version, &r.kind));
+        let (found, silent) = self.read_all(taken.map(|record| (record, Wanted::Itself))).await;
+        let one = |(record, object): (&Record, Value)| {
+            json!({
                 "cluster": record.cluster, "component": record.component,
                 "revision": str_at(&object, &["metadata", "labels", "app.oam.dev/appRevision"]),
                 "object": object,
-            }));
-        }
-        out
+            })
+        };
+        Found { list: each_object(found).map(one).collect(), silent }
     }
 
     /// Objects of one kind, also those that recorded objects made.
-    async fn collected(&self, records: &[Record], filter: &Filter) -> Vec<Value> {
-        let mut out = Vec::new();
-        for record in records {
-            let is_it = filter.takes_kind(&record.api_version, &record.kind);
+    async fn collected(&self, records: &[Record], filter: &Filter) -> Found {
+        let wanted = records.iter().filter_map(|record| {
+            let Record { api_version, kind, .. } = record;
             // Pods are recorded nowhere: they are found through what made them.
             let makes_pods = filter.kind == "Pod"
                 && matches!(
-                    record.kind.as_str(),
+                    kind.as_str(),
                     "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job"
                 );
-            if !is_it && !makes_pods {
-                continue;
+            match filter.takes_kind(api_version, kind) {
+                true => Some((record, Wanted::Itself)),
+                false => makes_pods.then_some((record, Wanted::Pods)),
             }
-            let Some(live) = self.live(record).await else { continue };
-            let found = if is_it { vec![live] } else { self.pods(record, &live).await };
-            let one = |object: Value| {
-                json!({
-                    "cluster": record.cluster, "component": record.component, "object": object,
-                    "publishVersion": "", "deployVersion": "",
-                    "workload": {
-                        "apiVersion": record.api_version, "kind": record.kind,
-                        "name": record.name, "namespace": record.namespace,
-                    },
-                })
-            };
-            out.extend(found.into_iter().map(one));
-        }
-        out
-    }
-
-    async fn pods(&self, record: &Record, owner: &Value) -> Vec<Value> {
-        let selector = selector(owner.pointer("/spec/selector/matchLabels"));
-        // An empty selector would match every Pod of the namespace.
-        if selector.is_empty() {
-            return Vec::new();
-        }
-        let Ok(at) = self.session.reach_to(&record.cluster, "get").await else {
-            return Vec::new();
+        });
+        let (found, silent) = self.read_all(wanted).await;
+        let one = |(record, object): (&Record, Value)| {
+            json!({
+                "cluster": record.cluster, "component": record.component, "object": object,
+                "publishVersion": "", "deployVersion": "",
+                "workload": {
+                    "apiVersion": record.api_version, "kind": record.kind,
+                    "name": record.name, "namespace": record.namespace,
+                },
+            })
         };
-        let requests = at.requests();
-        let all = requests.list("v1", "Pod", &record.namespace, &selector);
-        let all = all.await.unwrap_or_default();
-        let items = all.get("items").and_then(Value::as_array).into_iter().flatten();
-        items.map(|pod| kube::named(pod, "Pod")).collect()
+        Found { list: each_object(found).map(one).collect(), silent }
     }
 
-    async fn endpoints(&self, records: &[Record]) -> Vec<Value> {
-        let mut out = Vec::new();
-        for record in records {
-            if !matches!(record.kind.as_str(), "Service" | "Ingress") {
-                continue;
-            }
-            let Some(live) = self.live(record).await else { continue };
+    async fn endpoints(&self, records: &[Record]) -> Found {
+        let is_one = |record: &&Record| matches!(record.kind.as_str(), "Service" | "Ingress");
+        let taken = records.iter().filter(is_one);
+        let (found, silent) = self.read_all(taken.map(|record| (record, Wanted::Itself))).await;
+        let mut list = Vec::new();
+        for (record, live) in each_object(found) {
             let node = if str_at(&live, &["spec", "type"]) == "NodePort" {
                 self.node_address().await
             } else {
                 String::new()
             };
             for endpoint in endpoints_of(&live, &node) {
-                out.push(json!({
+                list.push(json!({
                     "endpoint": endpoint, "cluster": record.cluster, "component": record.component,
                     "ref": {
                         "apiVersion": record.api_version, "kind": record.kind,
@@ -239,7 +317,7 @@ impl Calling<'_, '_, '_> {
                 }));
             }
         }
-        out
+        Found { list, silent }
     }
 
     /// An address of a node: an external one rather than an internal one.
