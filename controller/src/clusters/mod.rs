@@ -36,7 +36,7 @@ use crate::metrics::{NodeMetrics, Pending};
 
 use access::Access;
 use ledger::Entry;
-use rejoin::{Find, Hub};
+use rejoin::{Find, Hub, Leads};
 
 /// Makes an Application be reconciled.
 pub type Wake = Arc<dyn Fn(&Key) + Send + Sync>;
@@ -388,18 +388,19 @@ impl Clusters {
         }
     }
 
-    /// Does what is to be done with what was left behind in clusters that are there again, as long as this process leads.
+    /// What was left behind in clusters that are there again goes back to the Applications, which each replica does for its own; as
+    /// long as this process leads, what is to be done with the rest is done.
     pub(crate) async fn settle(
         &self,
         io: &vela_cluster::ObjectClient,
         events: &Recorder,
-        find: Find<'_>,
+        (find, leads): (Find<'_>, Leads<'_>),
         stop: &CancellationToken,
     ) {
         let Some(on) = &self.enabled else { return };
         let mut settled = rejoin::Settled::default();
-        let hub = Hub { io, namespace: &on.namespace, events, find };
         loop {
+            let hub = Hub { io, namespace: &on.namespace, events, find, leads: leads() };
             let snapshot = on.members.snapshot();
             let members = snapshot.members();
             let written = std::mem::take(&mut *on.written.lock());
@@ -407,7 +408,8 @@ impl Clusters {
             let mut failed = false;
             for (name, member) in members {
                 match settled.settle(name, member, &hub).await {
-                    Ok(back) => on.give_back(name, back),
+                    Ok(Some(back)) => on.give_back(name, back),
+                    Ok(None) => {}
                     Err(error) => {
                         warn!(%error, cluster = name, "the ledger of a cluster cannot be read");
                         failed = true;
@@ -419,6 +421,13 @@ impl Clusters {
                 () = tokio::time::sleep(REREAD), if failed => {}
                 () = stop.cancelled() => return,
             }
+        }
+    }
+
+    /// This process leads from now on.
+    pub(crate) fn settle_as_leader(&self) {
+        if let Some(on) = &self.enabled {
+            on.joins.notify_one();
         }
     }
 
@@ -496,11 +505,11 @@ impl Clusters {
 
 impl Enabled {
     fn give_back(&self, cluster: &str, entries: BTreeMap<Key, Vec<Entry>>) {
-        if entries.is_empty() {
-            return;
-        }
         let apps: Vec<Key> = entries.keys().cloned().collect();
-        self.back.lock().insert(cluster.to_owned(), entries);
+        let mut back = self.back.lock();
+        back.insert(cluster.to_owned(), entries);
+        back.retain(|_, apps| !apps.is_empty());
+        drop(back);
         apps.iter().for_each(|app| (self.wake)(app));
     }
 

@@ -28,8 +28,11 @@ pub(crate) struct Recorded {
 /// Finds an Application.
 pub(crate) type Find<'a> = &'a (dyn Fn(&Key) -> Recorded + Send + Sync);
 
-/// What was found out of one cluster, until any of it changes.
-type Found = (String, String, LeftBehind);
+/// Whether this process leads.
+pub(crate) type Leads<'a> = &'a (dyn Fn() -> bool + Send + Sync);
+
+/// What was found out of one cluster, until any of it changes; and whether as the leader.
+type Found = (String, String, LeftBehind, bool);
 
 /// What was done for clusters that are there.
 #[derive(Debug, Default)]
@@ -81,10 +84,13 @@ pub(super) struct Hub<'a> {
     pub(super) namespace: &'a str,
     pub(super) events: &'a Recorder,
     pub(super) find: Find<'a>,
+    /// Whether this process decides of what goes back to no Application.
+    pub(super) leads: bool,
 }
 
 impl Settled {
-    /// Reads the ledger of a member if anything about that is new, and does what is to be done. Returns what goes back.
+    /// Reads the ledger of a member if anything about that is new, and does what is to be done. Returns what goes back; `None` if nothing
+    /// is new.
     ///
     /// # Errors
     /// An API server's answer: it is done again later.
@@ -93,16 +99,20 @@ impl Settled {
         name: &str,
         member: &Member,
         hub: &Hub<'_>,
-    ) -> Result<BTreeMap<Key, Vec<Entry>>, ApiError> {
+    ) -> Result<Option<BTreeMap<Key, Vec<Entry>>>, ApiError> {
         let uid = member.identified().uid.unwrap_or_default();
-        let Ok((there, _)) = member.reach() else { return Ok(BTreeMap::new()) };
+        let Ok((there, _)) = member.reach() else { return Ok(None) };
         let asks = member.cluster.left_behind;
-        let found = (uid.clone(), member.cluster.secret_uid.clone(), asks);
+        let found = (uid.clone(), member.cluster.secret_uid.clone(), asks, hub.leads);
         if self.done.get(name) == Some(&found) {
-            return Ok(BTreeMap::new());
+            return Ok(None);
         }
         let entries = ledger::read(hub.io, hub.namespace, name).await?;
         let decided = decide(entries, &uid, asks, |app| (hub.find)(app).exists);
+        if !hub.leads {
+            self.done.insert(name.to_owned(), found);
+            return Ok(Some(decided.back));
+        }
         if decided.left > 0 && self.said.insert((name.to_owned(), uid)) {
             let about = About {
                 api_version: "v1".to_owned(),
@@ -126,7 +136,7 @@ impl Settled {
         }
         ledger::take(hub.io, hub.namespace, name, &ended).await?;
         self.done.insert(name.to_owned(), found);
-        Ok(decided.back)
+        Ok(Some(decided.back))
     }
 
     /// Clusters that are not there any more are read again when they are.

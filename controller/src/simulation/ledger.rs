@@ -203,13 +203,13 @@ fn remove(process: &Process) {
     members.removed("west", Instant::now().checked_sub(ABSENT).unwrap());
 }
 
-/// What the ledger says goes back to the Application.
-async fn settle_ledger(process: &Process) {
+/// What the ledger says goes back to the Application, also in a replica that does not lead.
+async fn settle_ledger(process: &Process, leads: bool) {
     let stop = tokio_util::sync::CancellationToken::new();
     let settling = async {
         let exists = |_: &crate::queue::Key| Entries { exists: true, records: Vec::new() };
         let (clusters, io) = (&process.context.clusters, &process.context.io);
-        clusters.settle(io, &process.context.events, &exists, &stop).await;
+        clusters.settle(io, &process.context.events, (&exists, &|| leads), &stop).await;
     };
     let key = crate::queue::Key::new(NAMESPACE, "a");
     let ending = async {
@@ -224,6 +224,12 @@ async fn settle_ledger(process: &Process) {
 /// The Secret of a cluster was gone for a while: what was left behind is managed again.
 #[tokio::test]
 async fn what_was_left_behind_comes_back_with_its_cluster() {
+    for leads in [true, false] {
+        comes_back(leads).await;
+    }
+}
+
+async fn comes_back(leads: bool) {
     let world = world();
     let mut process = world.start();
     let west = server(&world, "west").clone();
@@ -236,7 +242,7 @@ async fn what_was_left_behind_comes_back_with_its_cluster() {
     assert_eq!(ledger(&world, "west"), [("w".to_owned(), "detached".to_owned())]);
     let members = process.context.clusters.members().unwrap();
     members.join(cluster("west"), west.client(process.number), "west");
-    settle_ledger(&process).await;
+    settle_ledger(&process, leads).await;
     work(&world, &process).await;
     assert_eq!(ledger(&world, "west"), []);
     assert_eq!(deployed(&world), everywhere("1", &["local", "west"]));
@@ -317,7 +323,7 @@ async fn what_is_noted_late_comes_back_all_the_same() {
         world.reconcile(&process, "a").await;
         assert_eq!(ledger(&world, "west").len(), 1);
     };
-    let settling = settle_ledger(&process);
+    let settling = settle_ledger(&process, true);
     tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(settling, working) })
         .await
         .expect("it comes back");

@@ -12,7 +12,7 @@ use vela_api::{ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowS
 use vela_serve::health::Health;
 
 use crate::application::context::AppContext;
-use crate::clusters::rejoin::Recorded;
+use crate::clusters::rejoin::{Find, Leads, Recorded};
 use crate::config::Config;
 use crate::context::Context;
 use crate::definition::{self, Kind};
@@ -175,15 +175,19 @@ pub(super) fn start(
         });
     }
     if context.clusters.is_on() {
-        let (working, until) = (Arc::clone(context), ending.clone());
+        let (working, until, fleet) = (Arc::clone(context), ending.clone(), fleet.cloned());
         workers.spawn(async move {
             if !caches::filled(&working, &until).await {
                 return;
             }
             let urgency = |app: &Key| urgency(&working, app);
+            let find = |app: &Key| recorded(&working, app);
+            let leads = || fleet.as_ref().is_none_or(|fleet| fleet.is_leading());
+            let (clusters, settles) = (&working.clusters, (&find as Find<'_>, &leads as Leads<'_>));
             tokio::join!(
-                working.clusters.accept(&working.trackers, &until),
-                working.clusters.wake_returned(&urgency, &until),
+                clusters.accept(&working.trackers, &until),
+                clusters.wake_returned(&urgency, &until),
+                Box::pin(clusters.settle(&working.io, &working.events, settles, &until)),
             );
         });
         let (context, duty) = (Arc::clone(context), duty.clone());
@@ -191,12 +195,11 @@ pub(super) fn start(
             duty.run(|ending| {
                 let context = &context;
                 async move {
-                    let (clusters, events) = (&context.clusters, &context.events);
-                    let find = |app: &Key| recorded(context, app);
+                    let clusters = &context.clusters;
+                    clusters.settle_as_leader();
                     tokio::join!(
                         clusters.remember(&context.io, &ending),
-                        clusters.report(events, &ending),
-                        Box::pin(clusters.settle(&context.io, events, &find, &ending)),
+                        clusters.report(&context.events, &ending),
                     );
                 }
             })

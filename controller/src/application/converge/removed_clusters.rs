@@ -135,7 +135,10 @@ fn entry(
 /// The API server's answer: it is tried again.
 pub(in crate::application) async fn take_back(session: &mut Session<'_>) -> Result<(), ApiError> {
     let (ctx, key) = (session.ctx, session.key());
-    for (cluster, entries) in ctx.clusters.back(&key) {
+    for (cluster, mut entries) in ctx.clusters.back(&key) {
+        // Another replica may have had the Application since, and have taken them.
+        let noted = ledger::read(&ctx.io, ctx.clusters.namespace(), &cluster).await?;
+        entries.retain(|entry| noted.contains(entry));
         let current = session.trackers.current(session.run());
         let mut by_tracker: BTreeMap<&str, Vec<Record>> = BTreeMap::new();
         for entry in &entries {
