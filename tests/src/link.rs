@@ -10,8 +10,12 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// Pieces of a connection that may be on their way in one direction.
+const IN_FLIGHT: usize = 256;
 
 /// What becomes of what comes along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,23 +111,47 @@ async fn serve(client: TcpStream, target: u16, mut modes: watch::Receiver<Mode>)
     }
 }
 
-/// Passes bytes on in their order, each when the mode lets it.
-async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut modes: watch::Receiver<Mode>) {
-    let mut buffer = vec![0; 16 << 10];
-    loop {
-        let count = from.read(&mut buffer).await.unwrap_or(0);
-        let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { return };
-        if modes.wait_for(|mode| *mode != Mode::Swallow).await.is_err() {
-            return;
+/// Passes bytes on in their order, each when the mode lets it. What is late holds up nothing that comes behind it: a far server is
+/// sent the next request before it has the one before.
+async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, modes: watch::Receiver<Mode>) {
+    let (sender, mut receiver) = mpsc::channel::<(Instant, Vec<u8>)>(IN_FLIGHT);
+    let arrivals = modes.clone();
+    let read = async move {
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            let count = from.read(&mut buffer).await.unwrap_or(0);
+            let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { return };
+            let delay = match *arrivals.borrow() {
+                Mode::Delay(delay) => delay,
+                Mode::Pass | Mode::Refuse | Mode::Swallow | Mode::LeadTo(_) => Duration::ZERO,
+            };
+            if sender.send((Instant::now() + delay, bytes.to_vec())).await.is_err() {
+                return;
+            }
         }
-        let delay = match *modes.borrow() {
-            Mode::Delay(delay) => delay,
-            Mode::Pass | Mode::Refuse | Mode::Swallow | Mode::LeadTo(_) => Duration::ZERO,
-        };
-        tokio::time::sleep(delay).await;
-        if to.write_all(bytes).await.is_err() {
-            return;
+    };
+    let write = async move {
+        let mut modes = modes;
+        while let Some((due, bytes)) = receiver.recv().await {
+            if modes.wait_for(|mode| *mode != Mode::Swallow).await.is_err() {
+                return;
+            }
+            // Nothing is late any more once the way is short again.
+            let short = modes.wait_for(|mode| !matches!(mode, Mode::Delay(_) | Mode::Swallow));
+            let _ = tokio::time::timeout_at(due, short).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
         }
+    };
+    // At the end of what is read the rest is still on its way.
+    let reading = async {
+        read.await;
+        std::future::pending().await
+    };
+    tokio::select! {
+        () = write => {}
+        () = reading => {}
     }
 }
 

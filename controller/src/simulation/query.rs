@@ -105,7 +105,8 @@ parameter: {}
     let status = world.app("asks")["status"].clone();
     let message = status["workflow"]["steps"][0]["message"].as_str().unwrap_or_default();
     let answer: Value = serde_json::from_str(message).unwrap_or_else(|_| panic!("{status:#}"));
-    let clusters: Vec<_> = answer["list"].as_array().unwrap().iter().map(|it| &it["cluster"]).collect();
+    let clusters: Vec<_> =
+        answer["list"].as_array().unwrap().iter().map(|it| &it["cluster"]).collect();
     assert_eq!(clusters, [&json!("local"), &json!("west")], "{answer:#}");
     let err = answer["err"].as_str().unwrap();
     assert!(err.contains("east") && err.contains("the token was revoked"), "{err}");

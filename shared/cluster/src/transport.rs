@@ -3,18 +3,20 @@
 //! What the client library makes by itself leaves Nagle's algorithm on: the end of a request that takes two packets is held
 //! back until the API server has acknowledged its beginning, which it delays for 40 ms. Go's clients switch it off, too.
 //!
-//! A peer that is gone without a word is given up after 45 s, as Go's clients do with pings of HTTP/2: a watch whose API
-//! server died would otherwise be blind until the watch itself is over.
+//! A peer that is gone without a word is given up after 45 s: a watch whose API server died would otherwise be blind until the
+//! watch itself is over. Connections of HTTP/2 are asked more often: many requests hang on each.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response, Uri};
 use hyper::rt::{Read, Write};
+use hyper_rustls::HttpsConnector;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody};
 use kube::{Config, Result};
 use tower::util::BoxService;
@@ -33,6 +35,10 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
+/// Of a connection of HTTP/2: how often the peer is asked, and how long it may take to answer.
+const PING_INTERVAL: Duration = Duration::from_secs(15);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Connections with the credentials, the address and the headers of a configuration; nothing is sent yet.
 ///
 /// # Errors
@@ -42,7 +48,7 @@ pub fn transport(config: Config) -> Result<ClientBuilder<Transport>> {
         // Says which proxies this build has, so far none.
         return ClientBuilder::try_from(config);
     }
-    Parts.over(config, tcp(None))
+    Parts(Sharing::Never).over(config, tcp(None))
 }
 
 /// Connections of one kind: straight to the API server, or through a proxy.
@@ -116,19 +122,37 @@ fn tunnel<C>(proxy: &Proxy, connector: C) -> Tunnel<C> {
     }
 }
 
+/// Whether requests share a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Each has one of its own, of HTTP/1.1, until it is answered.
+    Never,
+    /// All but watches share one of HTTP/2 if the server has that: a far server answers many requests without as many handshakes.
+    /// How many streams a connection may have is the server's decision, and watches last: they would keep requests waiting.
+    Requests,
+}
+
 /// The parts of a client.
-pub(crate) struct Parts;
+pub(crate) struct Parts(pub(crate) Sharing);
 
 impl Over for Parts {
     type Made = ClientBuilder<Transport>;
 
     fn over<C: Connections>(self, config: Config, connections: C) -> Result<Self::Made> {
-        let mut connector =
-            TimeoutConnector::new(config.rustls_https_connector_with_connector(connections)?);
-        // For who accepts a connection and then says nothing. That nothing is read is normal: watches are silent for minutes.
-        connector.set_connect_timeout(config.connect_timeout);
-        connector.set_write_timeout(config.write_timeout);
-        let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
+        let alone = config.rustls_https_connector_with_connector(connections.clone())?;
+        let alone = client(&config, alone);
+        let shared = match self.0 {
+            Sharing::Never => None,
+            Sharing::Requests => {
+                let mut tls = config.rustls_client_config()?;
+                tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+                Some(client(&config, HttpsConnector::from((connections, Arc::new(tls)))))
+            }
+        };
+        let client = tower::service_fn(move |request: Request<Body>| match &shared {
+            Some(shared) if !is_watch(request.uri()) => shared.request(request),
+            _ => alone.request(request),
+        });
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .layer(DecompressionLayer::new().gzip(!config.disable_compression))
@@ -142,6 +166,33 @@ impl Over for Parts {
             .boxed();
         Ok(ClientBuilder::new(service, config.default_namespace))
     }
+}
+
+/// Sends requests over connections that a connector makes.
+fn client<C>(config: &Config, connector: C) -> Client<TimeoutConnector<C>, Body>
+where
+    C: Service<Uri, Response: Connection + Read + Write + Unpin + Send + 'static> + Clone,
+    C: Send + Sync + 'static,
+    C::Error: Into<BoxError>,
+    C::Future: Send + 'static,
+{
+    let mut connector = TimeoutConnector::new(connector);
+    // For who accepts a connection and then says nothing. That nothing is read is normal: watches are silent for minutes.
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .http2_keep_alive_while_idle(true)
+        .build(connector)
+}
+
+/// Whether a request is a watch: it is answered for minutes.
+fn is_watch(uri: &Uri) -> bool {
+    let mut parameters = uri.query().unwrap_or_default().split('&');
+    parameters.any(|parameter| parameter == "watch=true" || parameter == "watch=1")
 }
 
 pub(crate) fn tcp(rules: Option<AddressRules>) -> HttpConnector<Resolver> {
@@ -162,6 +213,19 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn watches_are_known_by_their_query() {
+        for (path, expected) in [
+            ("/api/v1/pods?watch=true&resourceVersion=7", true),
+            ("/api/v1/pods?allowWatchBookmarks=true&watch=1", true),
+            ("/api/v1/pods?watch=false", false),
+            ("/api/v1/pods?labelSelector=watch%3Dtrue", false),
+            ("/api/v1/watch", false),
+        ] {
+            assert_eq!(is_watch(&path.parse().unwrap()), expected, "{path}");
+        }
+    }
 
     #[tokio::test]
     async fn a_handshake_that_nobody_answers_ends() {

@@ -139,6 +139,7 @@ async fn a_member_that_comes_back_is_not_run_down() {
         deploy(&space, &["east"], count, "2").await;
         // Slow enough that requests pile up.
         fleet.east.link.set(Mode::Delay(Duration::from_millis(100)));
+        let connections = fleet.east.link.connections();
         let since = Instant::now();
         let back = arrives(&space, "east", count, "2");
         let mut most = 0.0_f64;
@@ -156,8 +157,9 @@ async fn a_member_that_comes_back_is_not_run_down() {
             () = sampling => {}
         }
         times.sort();
+        let opened = fleet.east.link.connections() - connections;
         eprintln!(
-            "{count} Applications, back after {:?}: at most {most} requests at once; edits in the hub {:?} to {:?}, before {:?} to {:?}",
+            "{count} Applications, back after {:?}: at most {most} requests at once over {opened} connections; edits in the hub {:?} to {:?}, before {:?} to {:?}",
             since.elapsed(),
             times.first(),
             times.last(),
@@ -165,6 +167,8 @@ async fn a_member_that_comes_back_is_not_run_down() {
             usual.last()
         );
         assert!(most <= 32.0, "{most}");
+        // Its requests share one, each watch has its own.
+        assert!(opened <= 6, "{opened}");
     };
     cleaned(fleet, &space, work).await;
 }

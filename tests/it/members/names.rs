@@ -45,8 +45,7 @@ async fn what_is_detached_of_the_hub_is_recorded_again() {
     space.runs("a").await;
     let (uid, _) = space.map("local", "a").await.unwrap();
     let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", "ResourceTracker");
-    let trackers: Api<DynamicObject> =
-        Api::all_with(fleet.client(), &ApiResource::from_gvk(&kind));
+    let trackers: Api<DynamicObject> = Api::all_with(fleet.client(), &ApiResource::from_gvk(&kind));
     let ours = ListParams::default().labels("app.oam.dev/name=a,app.oam.dev/namespace=own");
     let records = async || {
         let mut all = Vec::new();

@@ -176,7 +176,7 @@ async fn stages_of_one_cluster_wait_for_no_other() {
         assert_eq!(values(cluster).await, ["1", "1", "1"], "{cluster}");
     }
     // What is sent arrives later than all stages take elsewhere.
-    fleet.east.link.set(Mode::Delay(Duration::from_secs(6)));
+    fleet.east.link.set(Mode::Delay(Duration::from_secs(4)));
     edit("2").await;
     until("all stages in the other cluster", LIMIT, async || {
         values("west").await == ["2", "2", "2"]

@@ -21,7 +21,7 @@ use crate::client::ClientOptions;
 use crate::error::chain;
 use crate::limit::{LimitLayer, TimeoutLayer};
 use crate::observe::ObserveLayer;
-use crate::transport::{Connections, Over, Parts, connected};
+use crate::transport::{Connections, Over, Parts, Sharing, connected};
 
 /// A client of a member: over https, to addresses that the rules allow, behind its gate.
 ///
@@ -103,7 +103,7 @@ impl Over for Clients {
     type Made = Client;
 
     fn over<C: Connections>(self, config: Config, connections: C) -> kube::Result<Client> {
-        Ok(Parts.over(config, connections)?.build())
+        Ok(Parts(Sharing::Requests).over(config, connections)?.build())
     }
 }
 

@@ -224,7 +224,9 @@ impl Calling<'_, '_, '_> {
             };
             match objects {
                 Ok(objects) => found.push((index, (record, objects))),
-                Err(error) if matches!(error.class(), Class::Retry(_)) => return (found, Some(error.to_string())),
+                Err(error) if matches!(error.class(), Class::Retry(_)) => {
+                    return (found, Some(error.to_string()));
+                }
                 // As the author: what he may not read is left out.
                 Err(_) => {}
             }
