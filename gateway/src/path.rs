@@ -33,7 +33,7 @@ fn cleaned(path: &str) -> Option<Vec<&str>> {
     let mut segments = Vec::new();
     for segment in path.split('/') {
         // These end a path; one that has them as it is written is none.
-        if segment.contains(['?', '#']) {
+        if segment.contains(['?', '#']) || !is_escaped(segment) {
             return None;
         }
         let plain = decoded(segment)?;
@@ -55,6 +55,14 @@ fn cleaned(path: &str) -> Option<Vec<&str>> {
         }
     }
     Some(segments)
+}
+
+/// Whether every `%` begins an escape: what else it means is up to whoever reads it.
+fn is_escaped(segment: &str) -> bool {
+    segment.split('%').skip(1).all(|rest| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
 }
 
 /// A text without percent escapes; `None` if it is none then.
@@ -181,6 +189,9 @@ mod tests {
             "/..?",
             "/a#b",
             "/%ff",
+            "/%zz",
+            "/a%4",
+            "/%",
         ] {
             let refused = target(&endpoint, rest, None);
             assert_eq!(refused.map_err(|failure| failure.code()), Err(400), "{rest}");
