@@ -27,14 +27,15 @@ use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{
     CLUSTER_API, Gateway, Manifests, NAMESPACE, Options, Program, Role, apply, apply_all,
 };
-use vela_tests::echo::{Echo, LAST_WORD, field, header};
+use vela_tests::echo::{Echo, LAST_WORD};
 use vela_tests::faults::Door;
 use vela_tests::fixtures::{binaries, until};
 use vela_tests::proxies::{ForwardProxy, Speaks};
 use vela_tests::release::Mount;
+use vela_tests::wire::{field, header};
 use vela_tests::{members, proc};
 
-const BASE: &str = "/apis/cluster.core.oam.dev/v1alpha1";
+pub(crate) const BASE: &str = "/apis/cluster.core.oam.dev/v1alpha1";
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct World {
@@ -658,7 +659,7 @@ async fn a_watch_streams_and_a_member_that_is_away_holds_up_nobody(world: &World
 }
 
 /// A connection to a server of the hub's authority, with a client certificate of it.
-async fn connect(
+pub(crate) async fn connect(
     hub: &Cluster,
     port: u16,
     name: &'static str,

@@ -29,6 +29,7 @@ mod fleet;
 mod fleet_faults;
 mod gated;
 mod gateway;
+mod gateway_original;
 mod gitops;
 mod helm;
 mod helm_bad_input;

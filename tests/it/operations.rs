@@ -16,9 +16,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::Deployed;
-use vela_tests::echo::message;
 use vela_tests::fixtures::{Space, binaries, deployed, reaching_loopback, until};
 use vela_tests::release::applications;
+use vela_tests::wire::message;
 
 const LIMIT: Duration = Duration::from_secs(90);
 

@@ -18,9 +18,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
-use vela_tests::echo::message;
 use vela_tests::fixtures::{Space, until};
 use vela_tests::material;
+use vela_tests::wire::message;
 
 /// Patience for one example on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);

@@ -13,8 +13,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, Options};
-use vela_tests::echo::message;
 use vela_tests::fixtures::binaries;
+use vela_tests::wire::message;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -37,6 +37,10 @@ const NODE: [(&str, &str, &str); 4] = [
     ("pause", "node", "./pause"),
 ];
 
+/// KubeVela's gateway, with which ours is compared, from a module of its own.
+const ORIGINAL: (&str, &str, &str) =
+    ("cluster-gateway", "gateway", "github.com/oam-dev/cluster-gateway/cmd/apiserver");
+
 /// Without these the API server would report version v0.0.0.
 const LDFLAGS: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 \
     -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34";
@@ -68,6 +72,7 @@ pub struct Programs {
     assets: Option<PathBuf>,
     built: PathBuf,
     node: PathBuf,
+    gateway: PathBuf,
 }
 
 impl Programs {
@@ -87,6 +92,14 @@ impl Programs {
         Ok(Self::only(&[HELM.0])?.path(HELM.0))
     }
 
+    /// Finds KubeVela's gateway or builds it.
+    ///
+    /// # Errors
+    /// As [`Programs::ready`].
+    pub fn original_gateway() -> Result<PathBuf> {
+        Ok(Self::only(&[ORIGINAL.0])?.path(ORIGINAL.0))
+    }
+
     /// The programs that are there, built before or not.
     ///
     /// # Errors
@@ -95,8 +108,10 @@ impl Programs {
         let built = cache()?.join(key(&["go.mod", "go.sum", "kwok/main.go"])?);
         let node = key(&["node/go.mod", "node/go.sum", "node/pause/main.go"])?;
         let node = cache()?.join(format!("node-{node}"));
+        let gateway = key(&["gateway/go.mod", "gateway/go.sum"])?;
+        let gateway = cache()?.join(format!("gateway-{gateway}"));
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-        Ok(Self { assets, built, node })
+        Ok(Self { assets, built, node, gateway })
     }
 
     fn only(names: &[&str]) -> Result<Self> {
@@ -104,7 +119,7 @@ impl Programs {
         if programs.missing(names).is_empty() {
             return Ok(programs);
         }
-        for dir in [&programs.built, &programs.node] {
+        for dir in [&programs.built, &programs.node, &programs.gateway] {
             fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         }
         // Two runs on one machine must not link the same program twice at the same time.
@@ -146,7 +161,11 @@ impl Programs {
     }
 
     fn folder(&self, name: &str) -> &Path {
-        if NODE.iter().any(|(one, ..)| *one == name) { &self.node } else { &self.built }
+        match name {
+            name if name == ORIGINAL.0 => &self.gateway,
+            name if NODE.iter().any(|(one, ..)| *one == name) => &self.node,
+            _ => &self.built,
+        }
     }
 
     fn asset(&self, name: &str) -> Option<PathBuf> {
@@ -156,7 +175,7 @@ impl Programs {
     fn missing(&self, names: &[&str]) -> Vec<(&'static str, &'static str, &'static str)> {
         let wanted = CONTROL_PLANE
             .into_iter()
-            .chain([HELM])
+            .chain([HELM, ORIGINAL])
             .chain(NODE)
             .filter(|(name, ..)| names.contains(name));
         wanted.filter(|(name, ..)| !self.path(name).is_file()).collect()

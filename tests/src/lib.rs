@@ -30,3 +30,4 @@ pub mod progress;
 pub mod proxies;
 pub mod release;
 pub mod tenant;
+pub mod wire;

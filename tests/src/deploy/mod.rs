@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use vela_seal::Keys;
 
 pub use self::binaries::{Binaries, Profile};
-pub use self::gateway::{CLUSTER_API, Gateway};
+pub use self::gateway::{CLUSTER_API, Gateway, OriginalGateway};
 pub use self::manifests::{AUTHENTICATION, Manifests, apply, apply_all, from_jsonl};
 pub use self::program::{Program, Role};
 

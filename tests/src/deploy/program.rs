@@ -16,7 +16,7 @@ use crate::process::{Invocation, Process, tail};
 const READY: Duration = Duration::from_secs(60);
 
 /// Flags of the chart that name addresses, folders and identities of a Pod.
-const OURS: [&str; 12] = [
+const OURS: [&str; 14] = [
     "--health-addr",
     "--metrics-addr",
     "--webhook-port",
@@ -28,6 +28,8 @@ const OURS: [&str; 12] = [
     "--gateway-certificates",
     "--secure-port",
     "--cert-dir",
+    "--tls-cert-file",
+    "--tls-private-key-file",
     "--shutdown-delay-duration",
 ];
 
@@ -54,7 +56,7 @@ impl Role {
     }
 
     /// The command line client finds the controller's Deployment by its label.
-    fn owns(self, deployment: &Value) -> bool {
+    pub(super) fn owns(self, deployment: &Value) -> bool {
         let label = deployment
             .pointer("/metadata/labels")
             .and_then(|labels| labels.get("controller.oam.dev/name"));
@@ -370,7 +372,7 @@ impl Program {
 }
 
 /// The flags of the Deployment's first container without [`OURS`].
-fn chart_flags(deployment: &Value) -> Vec<String> {
+pub(super) fn chart_flags(deployment: &Value) -> Vec<String> {
     let args = deployment
         .pointer("/spec/template/spec/containers/0/args")
         .and_then(Value::as_array)
