@@ -147,7 +147,7 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, modes: watch::Rec
     // At the end of what is read the rest is still on its way.
     let reading = async {
         read.await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         () = write => {}

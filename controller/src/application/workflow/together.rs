@@ -80,7 +80,7 @@ enum Turn {
     /// Some of its objects are dispatched together with others.
     Plain(Part, Staged),
     /// It takes its time alone: it is a release, or has a stage before the others where only one is dispatched at a time.
-    Alone(RenderedComponent),
+    Alone(Box<RenderedComponent>),
     /// It was not rendered.
     Failed(StepError),
 }
@@ -237,7 +237,7 @@ async fn turn(
     let made = render(session, run, component, placement).await?;
     let has_stages = staged && made.rendered.objects.iter().any(|object| Part::Early.takes(object));
     if made.released.is_some() || has_stages && stages == Stages::Alone {
-        return Ok(Turn::Alone(made));
+        return Ok(Turn::Alone(Box::new(made)));
     }
     let RenderedComponent { part: component, rendered, .. } = made;
     let part = if has_stages { Part::Early } else { Part::All };
@@ -365,7 +365,7 @@ async fn dispatch(
     }
     for (index, made) in alone {
         let Some((_, placement)) = items.get(index) else { continue };
-        ended.insert(index, dispatch_in_stages(session, run, placement, made).await);
+        ended.insert(index, dispatch_in_stages(session, run, placement, *made).await);
     }
     next
 }

@@ -97,9 +97,7 @@ impl Found {
 }
 
 /// Objects one by one, each with its record.
-fn each_object<'r>(
-    found: Vec<(&'r Record, Vec<Value>)>,
-) -> impl Iterator<Item = (&'r Record, Value)> {
+fn each_object(found: Vec<(&Record, Vec<Value>)>) -> impl Iterator<Item = (&Record, Value)> {
     found.into_iter().flat_map(|(record, all)| all.into_iter().map(move |object| (record, object)))
 }
 
