@@ -11,6 +11,7 @@ use crate::error::ParseError;
 use crate::function::Functions;
 use crate::parse::node::{Callee, Tree};
 use crate::parse::parse;
+use crate::text::Str;
 
 /// What a key that a map does not have gives: Go's option `missingkey`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -108,17 +109,17 @@ impl<H> Templates<H> {
         Ok(())
     }
 
-    /// Parses a text without taking it in. The templates keep the text.
+    /// Parses a text without taking it in. The templates share the text; what is not UTF-8 in it is U+FFFD.
     ///
     /// # Errors
     /// The text is no template.
-    pub fn read(&self, name: &str, text: &Arc<str>) -> Result<Parsed, ParseError> {
+    pub fn read(&self, name: &str, text: &Str) -> Result<Parsed, ParseError> {
         let functions = &self.functions;
         let find = |name: &str| {
             let given = functions.position(name).map(Callee::Given);
             given.or_else(|| Builtin::named(name).map(Callee::Builtin))
         };
-        let trees = parse(name, text, &find)?.into_iter().map(Arc::new).collect();
+        let trees = parse(name, &text.to_text(), &find)?.into_iter().map(Arc::new).collect();
         Ok(Parsed { name: name.into(), trees })
     }
 

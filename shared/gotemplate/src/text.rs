@@ -53,6 +53,14 @@ impl Str {
         }
     }
 
+    /// [`Self::to_str_lossy`] as a text that is cheap to clone.
+    pub(crate) fn to_text(&self) -> EcoString {
+        match &self.0 {
+            Repr::Text(text) => text.clone(),
+            Repr::Bytes(bytes) => String::from_utf8_lossy(bytes).into(),
+        }
+    }
+
     /// How many bytes: Go's `len`.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -74,19 +82,22 @@ impl Default for Str {
 
 impl From<&str> for Str {
     fn from(text: &str) -> Self {
-        Self(Repr::Text(text.into()))
+        // In one piece: what `EcoString` has for this copies byte by byte.
+        let mut copy = EcoString::with_capacity(text.len());
+        copy.push_str(text);
+        Self(Repr::Text(copy))
     }
 }
 
 impl From<String> for Str {
     fn from(text: String) -> Self {
-        Self(Repr::Text(text.into()))
+        text.as_str().into()
     }
 }
 
 impl From<Cow<'_, str>> for Str {
     fn from(text: Cow<'_, str>) -> Self {
-        Self(Repr::Text(text.into()))
+        (&*text).into()
     }
 }
 

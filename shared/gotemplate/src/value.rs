@@ -2,9 +2,9 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::entries::Entries;
 use crate::object::{Object, Underlying};
 use crate::text::Str;
 use crate::types::{Int, Kind, Type, Uint};
@@ -309,13 +309,13 @@ impl FromIterator<Value> for List {
 /// [`Call::remove`](crate::Call::remove) only: a map that comes to hold itself has to be freed by
 /// somebody.
 #[derive(Debug, Clone)]
-pub struct Map(Rc<Entries>);
+pub struct Map(Rc<Held>);
 
 #[derive(Debug)]
-struct Entries {
+struct Held {
     element: &'static Type,
     /// None: a nil map, which reads like an empty one and cannot be written.
-    entries: Option<RefCell<BTreeMap<Str, Value>>>,
+    entries: Option<RefCell<Entries>>,
     /// Whether a heap has noted that the map changed.
     noted: Cell<bool>,
 }
@@ -323,21 +323,21 @@ struct Entries {
 impl Map {
     /// `map[string]interface {}` of these entries.
     #[must_use]
-    pub fn new(entries: BTreeMap<Str, Value>) -> Self {
+    pub fn new(entries: Entries) -> Self {
         Self::of(&Type::Any, entries)
     }
 
     /// A map of values of one type, which the caller has seen to.
     #[must_use]
-    pub fn of(element: &'static Type, entries: BTreeMap<Str, Value>) -> Self {
+    pub fn of(element: &'static Type, entries: Entries) -> Self {
         let entries = Some(RefCell::new(entries));
-        Self(Rc::new(Entries { element, entries, noted: Cell::new(false) }))
+        Self(Rc::new(Held { element, entries, noted: Cell::new(false) }))
     }
 
     /// The nil map of a type.
     #[must_use]
     pub fn nil(element: &'static Type) -> Self {
-        Self(Rc::new(Entries { element, entries: None, noted: Cell::new(false) }))
+        Self(Rc::new(Held { element, entries: None, noted: Cell::new(false) }))
     }
 
     /// Whether this is the nil map, which is also empty.
@@ -360,10 +360,10 @@ impl Map {
 
     /// What `read` makes of the entries, without a copy of them; a nil map has none. No borrow outlives a method of this
     /// type, so none can be in the way of another; `read` itself must not change the map.
-    pub fn read<T>(&self, read: impl FnOnce(&BTreeMap<Str, Value>) -> T) -> T {
+    pub fn read<T>(&self, read: impl FnOnce(&Entries) -> T) -> T {
         match &self.0.entries {
             Some(entries) => read(&entries.borrow()),
-            None => read(&BTreeMap::new()),
+            None => read(&Entries::new()),
         }
     }
 
@@ -376,13 +376,13 @@ impl Map {
     /// Whether there is such a key.
     #[must_use]
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> bool {
-        self.read(|entries| entries.contains_key(key.as_ref()))
+        self.read(|entries| entries.get(key.as_ref()).is_some())
     }
 
     /// How many entries.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.read(BTreeMap::len)
+        self.read(Entries::len)
     }
 
     /// Whether there are none.
@@ -410,15 +410,12 @@ impl Map {
     }
 
     /// Changes the map; `None` if it is nil. `change` must not reach the map in another way.
-    pub(crate) fn write<T>(
-        &self,
-        change: impl FnOnce(&mut BTreeMap<Str, Value>) -> T,
-    ) -> Option<T> {
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Entries) -> T) -> Option<T> {
         self.0.entries.as_ref().map(|entries| change(&mut entries.borrow_mut()))
     }
 
     /// What the map held; it is empty then.
-    pub(crate) fn take(&self) -> BTreeMap<Str, Value> {
+    pub(crate) fn take(&self) -> Entries {
         self.0.noted.set(false);
         self.write(std::mem::take).unwrap_or_default()
     }
@@ -429,10 +426,10 @@ impl Map {
     }
 }
 
-impl Drop for Entries {
+impl Drop for Held {
     fn drop(&mut self) {
         if let Some(entries) = self.entries.take() {
-            free(entries.into_inner().into_values().collect());
+            free(entries.into_inner().into_values());
         }
     }
 }
@@ -492,7 +489,7 @@ mod tests {
 
     #[test]
     fn clones_of_a_map_are_the_same_map() {
-        let map = Map::new(BTreeMap::new());
+        let map = Map::new(Entries::new());
         let other = map.clone();
         other.write(|entries| entries.insert("a".into(), Value::int(1)));
         assert!(map.contains_key("a") && map.same(&other));

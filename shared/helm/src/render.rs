@@ -90,8 +90,9 @@ pub fn prepare(
     if values::bytes(values) > budget.values {
         return Err(OverBudget::Values(budget.values).into());
     }
-    let chart = dependencies::process(chart, values)?;
+    let mut chart = dependencies::process(chart, values)?;
     let values = values::coalesce(&chart, values.clone(), Nulls::Remove)?;
+    values::drop_defaults(&mut chart);
     if values::bytes(&values) > budget.values.saturating_mul(4) {
         return Err(OverBudget::Values(budget.values.saturating_mul(4)).into());
     }
@@ -205,7 +206,7 @@ impl Prepared {
         }
         let crd = |(source, file): (String, crate::chart::File)| CrdFile {
             source,
-            text: file.data.text().to_string(),
+            text: file.data.text().into_owned(),
         };
         let crds = self.chart.crds("").into_iter().map(crd).collect();
         Ok(Rendered { documents, hooks, crds, notes, texts })

@@ -204,6 +204,13 @@ pub(crate) fn bytes(values: &Table) -> usize {
     2 + values.iter().map(|(key, value)| key.len() + 4 + of(value)).sum::<usize>()
 }
 
+/// Takes the default values away from a chart that shares nothing else with its source than memory: they are in those of
+/// the render.
+pub(crate) fn drop_defaults(chart: &mut Chart) {
+    chart.values = Arc::default();
+    chart.dependencies.iter_mut().for_each(drop_defaults);
+}
+
 /// A chart with other default values.
 pub(crate) fn with_values(mut chart: Chart, values: Table) -> Chart {
     chart.values = Arc::new(values);

@@ -378,7 +378,7 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
         self.shared.host.steps(1)?;
         let scope = self.variables.len();
         let key = Operand::plain(key);
-        match (branch.pipeline.variables.as_slice(), branch.pipeline.assigns) {
+        match (&*branch.pipeline.variables, branch.pipeline.assigns) {
             ([first], true) => self.assign(*first, value.clone())?,
             ([first, second, ..], true) => {
                 self.assign(*first, key)?;

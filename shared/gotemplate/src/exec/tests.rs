@@ -1,6 +1,5 @@
 //! Templates over data, with their output, or their error behind `!`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
@@ -407,7 +406,7 @@ fn endless_templates_end() {
 
 #[test]
 fn maps_that_hold_themselves_are_freed_and_cannot_be_printed() {
-    let map = Map::new(BTreeMap::new());
+    let map = Map::from_iter([]);
     let functions = Arc::new(Functions::new([FUNCTIONS.as_slice()]));
     let mut templates = Templates::new("set", functions);
     templates.parse("circle", "{{$_ := set . \"self\" .}}{{len .self.self}}").unwrap();

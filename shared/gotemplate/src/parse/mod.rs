@@ -17,7 +17,9 @@ use vela_gocompat::strconv;
 use crate::error::ParseError;
 use crate::stack::Stack;
 use lex::{Item, Lexer, Token};
-use node::{Branch, Callee, Command, ExprKind, Invocation, Node, Pipeline, Source, Span, Tree};
+use node::{
+    Branch, Callee, Command, ExprKind, Invocation, Node, Nodes, Pipeline, Source, Span, Tree,
+};
 
 /// Blocks within blocks and parentheses within parentheses: parsing and execution recurse with them.
 /// Go has no bound for blocks and 10000 for parentheses; charts come to about ten.
@@ -32,10 +34,10 @@ const LONGEST: usize = 1 << 30;
 /// Parses a text. `find` tells what the name of a function stands for.
 pub(crate) fn parse(
     name: &str,
-    text: &Arc<str>,
+    text: &EcoString,
     find: &dyn Fn(&str) -> Option<Callee>,
 ) -> Result<Vec<Tree>, ParseError> {
-    let source = Arc::new(Source { name: name.into(), text: Arc::clone(text) });
+    let source = Arc::new(Source { name: name.into(), text: text.clone() });
     let mut parser = Parser {
         lexer: Lexer::new(text, find("break").is_none(), find("continue").is_none()),
         ahead: SmallVec::new(),
@@ -207,13 +209,13 @@ impl<'s> Parser<'s> {
     }
 
     /// The whole text.
-    fn top(&mut self) -> Parsed<Vec<Node>> {
+    fn top(&mut self) -> Parsed<Nodes> {
         self.frame = Frame::new();
         let mut nodes = Vec::new();
         loop {
             let item = self.next();
             if item.token == Token::Eof {
-                return Ok(nodes);
+                return Ok(nodes.into());
             }
             if item.token == Token::LeftDelim {
                 let word = self.next_non_space();
@@ -267,8 +269,8 @@ impl<'s> Parser<'s> {
     }
 
     /// Keeps a tree. Of two of a name one has to be empty, and the other counts.
-    fn add(&mut self, name: EcoString, root: Vec<Node>) -> Parsed<()> {
-        let variables = std::mem::take(&mut self.frame.names);
+    fn add(&mut self, name: EcoString, root: Nodes) -> Parsed<()> {
+        let variables = std::mem::take(&mut self.frame.names).into();
         let tree = Tree { name, source: Arc::clone(&self.source), variables, root };
         match self.trees.iter_mut().find(|known| known.name == tree.name) {
             None => self.trees.push(tree),
@@ -283,12 +285,12 @@ impl<'s> Parser<'s> {
     }
 
     /// Nodes up to an `{{end}}` or `{{else}}`.
-    fn nodes(&mut self) -> Parsed<(Vec<Node>, Closing)> {
+    fn nodes(&mut self) -> Parsed<(Nodes, Closing)> {
         let mut nodes = Vec::new();
         while self.peek_non_space().token != Token::Eof {
             match self.element()? {
                 Element::Node(node) => nodes.push(node),
-                Element::Closing(closing) => return Ok((nodes, closing)),
+                Element::Closing(closing) => return Ok((nodes.into(), closing)),
             }
         }
         self.fail("unexpected EOF")
@@ -364,15 +366,15 @@ impl<'s> Parser<'s> {
         self.frame.ranges += ranges;
         let (body, closing) = self.nodes()?;
         self.frame.ranges -= ranges;
-        let mut otherwise = Vec::new();
+        let mut otherwise = Nodes::default();
         if let Closing::Else = closing {
             let next = self.peek();
             if control == Control::If && next == Token::If {
                 self.next();
-                otherwise.push(Node::If(Box::new(self.control(control)?)));
+                otherwise = Box::new([Node::If(Box::new(self.control(control)?))]);
             } else if control == Control::With && next == Token::With {
                 self.next();
-                otherwise.push(Node::With(Box::new(self.control(control)?)));
+                otherwise = Box::new([Node::With(Box::new(self.control(control)?))]);
             } else {
                 let (nodes, closing) = self.nodes()?;
                 if let Closing::Else = closing {
@@ -406,9 +408,8 @@ impl<'s> Parser<'s> {
 
     fn pipeline(&mut self, context: &str, end: Token) -> Parsed<Pipeline> {
         let at = self.peek_non_space().at as u32;
-        let mut pipeline =
-            Pipeline { at, variables: Vec::new(), assigns: false, commands: Vec::new() };
-        self.declarations(&mut pipeline, context)?;
+        let (variables, assigns) = self.declarations(context)?;
+        let mut commands: SmallVec<[Command; 2]> = SmallVec::new();
         loop {
             let item = self.next_non_space();
             match item.token {
@@ -427,12 +428,12 @@ impl<'s> Parser<'s> {
                 | Token::LeftParen => {
                     self.back(item);
                     let command = self.command()?;
-                    pipeline.commands.push(command);
+                    commands.push(command);
                 }
                 _ => return self.unexpected(&item, context),
             }
         }
-        if pipeline.commands.is_empty() {
+        if commands.is_empty() {
             return self.fail(format!("missing value for {context}"));
         }
         let constant = |command: &Command| {
@@ -445,15 +446,17 @@ impl<'s> Parser<'s> {
                     | ExprKind::String { .. }
             )
         };
-        if let Some(stage) = pipeline.commands.iter().skip(1).position(constant) {
+        if let Some(stage) = commands.iter().skip(1).position(constant) {
             let stage = stage + 2;
             return self.fail(format!("non executable command in pipeline stage {stage}"));
         }
-        Ok(pipeline)
+        let (variables, commands) = (variables.as_slice().into(), commands.into_boxed_slice());
+        Ok(Pipeline { at, variables, assigns, commands })
     }
 
-    /// `$x :=`, `$x =`, and `$i, $x :=` of a range.
-    fn declarations(&mut self, pipeline: &mut Pipeline, context: &str) -> Parsed<()> {
+    /// `$x :=`, `$x =`, and `$i, $x :=` of a range: the variables, and whether it is `=`.
+    fn declarations(&mut self, context: &str) -> Parsed<(SmallVec<[u32; 2]>, bool)> {
+        let mut variables = SmallVec::new();
         while self.peek_non_space().token == Token::Variable {
             let variable = self.next();
             let after = self.next();
@@ -470,16 +473,15 @@ impl<'s> Parser<'s> {
                     self.back(after);
                 }
                 self.back(variable);
-                return Ok(());
+                break;
             }
             let number = self.frame.number(&variable.text);
             self.frame.scope.push(number);
-            pipeline.variables.push(number);
+            variables.push(number);
             if !comma {
-                pipeline.assigns = assigns;
-                return Ok(());
+                return Ok((variables, assigns));
             }
-            if context != "range" || pipeline.variables.len() >= 2 {
+            if context != "range" || variables.len() >= 2 {
                 return self.fail(format!("too many declarations in {context}"));
             }
             let next = self.peek_non_space().token;
@@ -487,7 +489,7 @@ impl<'s> Parser<'s> {
                 return self.fail("range can only initialize variables");
             }
         }
-        Ok(())
+        Ok((variables, false))
     }
 }
 

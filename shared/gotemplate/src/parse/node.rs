@@ -13,7 +13,7 @@ use crate::text::Str;
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: EcoString,
-    pub(crate) text: Arc<str>,
+    pub(crate) text: EcoString,
 }
 
 impl Source {
@@ -43,8 +43,8 @@ pub(crate) struct Tree {
     pub(crate) name: EcoString,
     pub(crate) source: Arc<Source>,
     /// The names of variables, by their number; `$` is the first.
-    pub(crate) variables: Vec<EcoString>,
-    pub(crate) root: Vec<Node>,
+    pub(crate) variables: Box<[EcoString]>,
+    pub(crate) root: Nodes,
 }
 
 impl Tree {
@@ -56,6 +56,9 @@ impl Tree {
         })
     }
 }
+
+/// Nodes in their order. Trees stay as long as their chart does, so lists of them have no room to grow.
+pub(crate) type Nodes = Box<[Node]>;
 
 #[derive(Debug)]
 pub(crate) enum Node {
@@ -72,8 +75,8 @@ pub(crate) enum Node {
 #[derive(Debug)]
 pub(crate) struct Branch {
     pub(crate) pipeline: Pipeline,
-    pub(crate) body: Vec<Node>,
-    pub(crate) otherwise: Vec<Node>,
+    pub(crate) body: Nodes,
+    pub(crate) otherwise: Nodes,
 }
 
 #[derive(Debug)]
@@ -87,10 +90,10 @@ pub(crate) struct Invocation {
 pub(crate) struct Pipeline {
     pub(crate) at: u32,
     /// `$x :=`, and `$i, $x :=` of a range.
-    pub(crate) variables: Vec<u32>,
+    pub(crate) variables: Box<[u32]>,
     /// `=` instead of `:=`
     pub(crate) assigns: bool,
-    pub(crate) commands: Vec<Command>,
+    pub(crate) commands: Box<[Command]>,
 }
 
 /// An operand, or a function, field or variable with arguments.
@@ -98,7 +101,7 @@ pub(crate) struct Pipeline {
 pub(crate) struct Command {
     pub(crate) at: u32,
     pub(crate) first: Expr,
-    pub(crate) rest: Vec<Expr>,
+    pub(crate) rest: Box<[Expr]>,
 }
 
 #[derive(Debug)]
@@ -119,12 +122,12 @@ pub(crate) enum ExprKind {
         end: u32,
     },
     /// `.a.b`
-    Field(Vec<EcoString>),
+    Field(Box<[EcoString]>),
     /// `$x.a.b`
-    Variable(u32, Vec<EcoString>),
+    Variable(u32, Box<[EcoString]>),
     Function(EcoString, Callee),
     /// `(pipeline).a.b`, `function.a.b`
-    Chain(Box<Expr>, Vec<EcoString>),
+    Chain(Box<Expr>, Box<[EcoString]>),
     Pipeline(Box<Pipeline>),
 }
 

@@ -1,6 +1,7 @@
 //! Commands: operands, their fields, and the terms they begin with.
 
 use ecow::EcoString;
+use smallvec::{SmallVec, smallvec};
 use vela_gocompat::strconv;
 
 use super::lex::{Item, Token};
@@ -12,7 +13,7 @@ impl Parser<'_> {
     /// Operands up to a `|` or the end of the pipeline, which is left.
     pub(super) fn command(&mut self) -> Parsed<Command> {
         let at = self.peek_non_space().at as u32;
-        let mut operands = Vec::new();
+        let mut operands: SmallVec<[Expr; 4]> = SmallVec::new();
         loop {
             self.peek_non_space();
             operands.extend(self.operand()?);
@@ -42,16 +43,15 @@ impl Parser<'_> {
         }
         let first = self.next();
         let at = first.at as u32;
-        let mut fields = vec![field(&first)];
+        let mut fields: SmallVec<[EcoString; 4]> = smallvec![field(&first)];
         while self.peek() == Token::Field {
             fields.push(field(&self.next()));
         }
         let kind = match term.kind {
-            ExprKind::Field(mut known) => {
-                known.extend(fields);
-                ExprKind::Field(known)
+            ExprKind::Field(known) => ExprKind::Field(known.into_iter().chain(fields).collect()),
+            ExprKind::Variable(variable, _) => {
+                ExprKind::Variable(variable, fields.into_boxed_slice())
             }
-            ExprKind::Variable(variable, _) => ExprKind::Variable(variable, fields),
             ExprKind::Bool(_)
             | ExprKind::String { .. }
             | ExprKind::Number(_)
@@ -60,7 +60,7 @@ impl Parser<'_> {
                 let term = self.source.slice(Span { at: term.at, end: at });
                 return self.fail(format!("unexpected . after term {}", strconv::quote(term)));
             }
-            _ => ExprKind::Chain(Box::new(term), fields),
+            _ => ExprKind::Chain(Box::new(term), fields.into_boxed_slice()),
         };
         Ok(Some(Expr { at, kind }))
     }
@@ -83,9 +83,9 @@ impl Parser<'_> {
                     let name = strconv::quote(&item.text);
                     return self.fail(format!("undefined variable {name}"));
                 }
-                ExprKind::Variable(number, Vec::new())
+                ExprKind::Variable(number, Box::default())
             }
-            Token::Field => ExprKind::Field(vec![field(&item)]),
+            Token::Field => ExprKind::Field(Box::new([field(&item)])),
             Token::Bool => ExprKind::Bool(item.text == "true"),
             Token::Number | Token::CharConstant | Token::Complex => {
                 let number = match item.token {

@@ -133,7 +133,7 @@ fn data() -> Value {
     ]);
     let nested = List::new(vec![true.into()]);
     let list = vec![Value::int(1), "x".into(), Value::Nil, Value::Float(2.0), nested.into()];
-    let smap = Map::of(&Type::String, [("k".into(), "v".into())].into());
+    let smap = Map::of(&Type::String, [("k".into(), "v".into())].into_iter().collect());
     map([
         ("a", inner.into()),
         ("nul", Value::Nil),

@@ -8,8 +8,10 @@ mod files;
 mod ignore;
 mod metadata;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use gotemplate::Str;
 use serde_json::{Map, Value};
 
 pub(crate) use compiled::{Compiled, Slots};
@@ -29,32 +31,26 @@ pub struct File {
     pub data: Data,
 }
 
-/// The content of a file. A clone shares it; so do the templates that a text is parsed to.
+/// The content of a file. A clone shares it; so do templates that it is parsed to, and those that read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Data {
-    /// UTF-8.
-    Text(Arc<str>),
-    /// Anything else.
-    Bytes(Arc<[u8]>),
-}
+pub struct Data(Str);
 
 impl Data {
     /// The text, with U+FFFD where the bytes are not UTF-8.
     #[must_use]
-    pub fn text(&self) -> Arc<str> {
-        match self {
-            Self::Text(text) => Arc::clone(text),
-            Self::Bytes(bytes) => String::from_utf8_lossy(bytes).into(),
-        }
+    pub fn text(&self) -> Cow<'_, str> {
+        self.0.to_str_lossy()
+    }
+
+    /// As templates see it.
+    pub(crate) fn shared(&self) -> &Str {
+        &self.0
     }
 }
 
 impl From<&[u8]> for Data {
     fn from(bytes: &[u8]) -> Self {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Self::Text(text.into()),
-            Err(_) => Self::Bytes(bytes.into()),
-        }
+        Self(bytes.into())
     }
 }
 
@@ -62,10 +58,7 @@ impl std::ops::Deref for Data {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match self {
-            Self::Text(text) => text.as_bytes(),
-            Self::Bytes(bytes) => bytes,
-        }
+        self.0.as_bytes()
     }
 }
 

@@ -76,7 +76,7 @@ static FUNCTIONS: LazyLock<Arc<Functions<State>>> =
 
 /// A file that is parsed and perhaps rendered.
 struct File {
-    text: Arc<str>,
+    text: Str,
     /// Of the chart's templates, and which one this is.
     parsed: Slots,
     index: usize,
@@ -232,7 +232,7 @@ fn collect(
             continue;
         }
         let file = File {
-            text: template.data.text(),
+            text: template.data.shared().clone(),
             parsed: Arc::clone(&parsed),
             index,
             scope: scope.clone(),

@@ -1,7 +1,5 @@
 //! Values of templates as text and numbers, and their copies, by the rules of `fmt`, `cast` and `reflect`.
 
-use std::collections::BTreeMap;
-
 use gotemplate::{Failure, List, Map, Str, Type, Underlying, Value};
 use vela_gocompat::strconv;
 
@@ -128,7 +126,7 @@ pub(super) fn list_like(like: &Value, items: Vec<Value>) -> Value {
 /// `map[string]string`
 pub(super) fn string_map(entries: impl IntoIterator<Item = (Str, Str)>) -> Value {
     let entries = entries.into_iter().map(|(key, text)| (key, Value::String(text)));
-    Value::Map(Map::of(&Type::String, entries.collect::<BTreeMap<_, _>>()))
+    Value::Map(Map::of(&Type::String, entries.collect()))
 }
 
 /// `reflect.DeepEqual`.
@@ -159,7 +157,7 @@ fn equal_at(a: &Value, b: &Value, depth: usize) -> bool {
                     && a.len() == b.len()
                     && a.read(|a| {
                         b.read(|b| {
-                            a.iter().zip(b).all(|((left, a), (right, b))| {
+                            a.iter().zip(b.iter()).all(|((left, a), (right, b))| {
                                 left == right && equal_at(a, b, depth + 1)
                             })
                         })

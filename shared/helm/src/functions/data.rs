@@ -1,14 +1,13 @@
 //! Values as YAML, JSON and TOML, and back. A text that cannot be read is no error: the result says what is wrong.
 
 use gotemplate::{Args, Failure, Function, List, Map, Str, Type, Value};
-use serde_json::Value as Json;
 
 use super::table::{ANY, Body, Context, Result, STRING, function, text};
 use super::yaml as written;
 use super::{syntax, toml};
 use crate::engine::state::State;
-use crate::json::{JsonError, Style, from_json, to_json, to_text};
-use crate::yaml::{self, Layout, YamlError, json_kind};
+use crate::json::{self, JsonError, Style, to_json, to_text};
+use crate::yaml::{self, Layout, YamlError};
 
 pub(super) static TABLE: &[Function<State>] = &[
     function("toYaml", &[ANY], |call, args| to_yaml(call, args, Layout::Compact)),
@@ -30,19 +29,19 @@ pub(super) static TABLE: &[Function<State>] = &[
     function("fromJson", &[STRING], |call, args| {
         let read = reading(call, args, read_json)?;
         Ok(match read {
-            Ok(Json::Null) => Map::nil(&Type::Any).into(),
+            Ok(Value::Nil) => Map::nil(&Type::Any).into(),
             read => as_map(read, JSON_KIND).unwrap_or_else(|error| error_map(&error)),
         })
     }),
     function("fromJsonArray", &[STRING], |call, args| {
         let read = reading(call, args, read_json)?;
         Ok(match read {
-            Ok(Json::Null) => List::nil(&Type::Any).into(),
+            Ok(Value::Nil) => List::nil(&Type::Any).into(),
             read => as_list(read, JSON_KIND).unwrap_or_else(|error| error_list(&error)),
         })
     }),
     function("mustFromJson", &[STRING], |call, args| match reading(call, args, read_json)? {
-        Ok(json) => Ok(from_json(&json)),
+        Ok(value) => Ok(value),
         Err(error) => Err(Failure::text(error.to_string())),
     }),
     function("toToml", &[ANY], |call, args| {
@@ -105,7 +104,7 @@ enum ReadError {
     Kind { prefix: &'static str, found: &'static str, wanted: &'static str },
 }
 
-type Read<T = Json> = std::result::Result<T, ReadError>;
+type Read = std::result::Result<Value, ReadError>;
 
 /// Reads a text, paid for with what its values may take.
 fn reading(call: &mut Context<'_>, args: Args<'_>, read: fn(&str) -> Read) -> Result<Read> {
@@ -114,11 +113,11 @@ fn reading(call: &mut Context<'_>, args: Args<'_>, read: fn(&str) -> Read) -> Re
 }
 
 fn read_yaml(text: &str) -> Read {
-    Ok(yaml::read(text)?)
+    Ok(yaml::read_value(text)?)
 }
 
 fn read_json(text: &str) -> Read {
-    serde_json::from_str(text)
+    json::read_json(text)
         .map_err(|error| ReadError::Json(syntax::error(text).unwrap_or_else(|| error.to_string())))
 }
 
@@ -130,22 +129,29 @@ fn error_list(error: &ReadError) -> Value {
     List::new(vec![Value::from(error.to_string())]).into()
 }
 
-fn kind_error(json: &Json, prefix: &'static str, wanted: &'static str) -> ReadError {
-    ReadError::Kind { prefix, found: json_kind(json), wanted }
+fn kind_error(value: &Value, prefix: &'static str, wanted: &'static str) -> ReadError {
+    let found = match value {
+        Value::Bool(_) => "bool",
+        Value::String(_) => "string",
+        Value::List(_) => "array",
+        Value::Map(_) => "object",
+        _ => "number",
+    };
+    ReadError::Kind { prefix, found, wanted }
 }
 
-fn as_map(read: Read, prefix: &'static str) -> Read<Value> {
+fn as_map(read: Read, prefix: &'static str) -> Read {
     match read? {
-        Json::Null => Ok(Map::from_iter([]).into()),
-        json @ Json::Object(_) => Ok(from_json(&json)),
+        Value::Nil => Ok(Map::from_iter([]).into()),
+        map @ Value::Map(_) => Ok(map),
         other => Err(kind_error(&other, prefix, "map[string]interface {}")),
     }
 }
 
-fn as_list(read: Read, prefix: &'static str) -> Read<Value> {
+fn as_list(read: Read, prefix: &'static str) -> Read {
     match read? {
-        Json::Null => Ok(List::new(Vec::new()).into()),
-        json @ Json::Array(_) => Ok(from_json(&json)),
+        Value::Nil => Ok(List::new(Vec::new()).into()),
+        list @ Value::List(_) => Ok(list),
         other => Err(kind_error(&other, prefix, "[]interface {}")),
     }
 }

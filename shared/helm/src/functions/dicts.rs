@@ -1,8 +1,6 @@
 //! Dicts. `set` and `unset` change the dict that they are given, for everybody who holds it. `merge` and `mergeOverwrite`
 //! put dicts together in place: the values of the sources are shared, not copied.
 
-use std::collections::BTreeMap;
-
 use gotemplate::{Args, Failure, Function, List, Map, Str, Value};
 
 use super::convert::strval;
@@ -14,12 +12,12 @@ pub(super) static TABLE: &[Function<State>] = &[
     variadic("dict", &[], ANY, |call, args| {
         let pairs = args.all().chunks(2);
         call.host().elements(pairs.len())?;
-        let mut entries = BTreeMap::new();
+        let mut entries = Vec::with_capacity(pairs.len());
         for pair in pairs {
             let key = strval(call.host(), pair.first().unwrap_or(&Value::Nil))?;
-            entries.insert(key, pair.get(1).cloned().unwrap_or_else(|| Value::from("")));
+            entries.push((key, pair.get(1).cloned().unwrap_or_else(|| Value::from(""))));
         }
-        Ok(Map::new(entries).into())
+        Ok(Map::from_iter(entries).into())
     }),
     function("get", &[MAP, STRING], |_, args| {
         Ok(args.map(0).get(args.str(1).as_bytes()).unwrap_or_else(|| Value::from("")))
@@ -71,8 +69,7 @@ fn filtered(call: &mut Context<'_>, args: Args<'_>, listed: bool) -> Result {
     let entries = args.map(0).entries();
     call.host().elements(entries.len())?;
     call.steps((entries.len() as u64).saturating_mul(keys.len() as u64) / 8)?;
-    let kept: BTreeMap<Str, Value> =
-        entries.into_iter().filter(|(key, _)| keys.contains(key) == listed).collect();
+    let kept = entries.into_iter().filter(|(key, _)| keys.contains(key) == listed).collect();
     Ok(Map::new(kept).into())
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use gotemplate::{Str, Underlying, Value};
+use gotemplate::{Entries, Str, Underlying, Value};
 use serde_json::Value as Json;
 use vela_gocompat::{json as go, strconv, time};
 
@@ -114,14 +114,14 @@ impl Writer {
         Ok(())
     }
 
-    fn map(&mut self, map: &BTreeMap<Str, Value>, at: At) -> Result<(), JsonError> {
+    fn map(&mut self, map: &Entries, at: At) -> Result<(), JsonError> {
         if map.is_empty() {
             self.emitter.empty_map();
             return Ok(());
         }
         let mut entries = Vec::with_capacity(map.len());
         let mut changed = false;
-        for (key, value) in map {
+        for (key, value) in map.iter() {
             let text = self.text(key.to_str_lossy())?;
             changed |= matches!(text, Cow::Owned(_));
             entries.push((text, value));

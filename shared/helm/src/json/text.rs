@@ -96,7 +96,7 @@ impl Serialize for Written<'_> {
             Value::Map(map) if map.is_nil() => serializer.serialize_unit(),
             Value::Map(map) => map.read(|entries| {
                 let mut map = serializer.serialize_map(Some(entries.len()))?;
-                for (key, value) in entries {
+                for (key, value) in entries.iter() {
                     map.serialize_entry(&*key.to_str_lossy(), &self.below(value))?;
                 }
                 map.end()

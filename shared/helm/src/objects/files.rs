@@ -1,8 +1,7 @@
 //! `.Files`: the files of a chart that are neither templates nor its own.
 
-use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gotemplate::{
@@ -10,47 +9,33 @@ use gotemplate::{
 };
 use serde_json::Value as Json;
 
-use crate::chart::{Data, File};
+use crate::chart::File;
 use crate::glob::Glob;
 use crate::yaml::{self, Layout};
 
-/// `engine.files`: a map of names to bytes. What nobody reads is not copied.
+/// `engine.files`: a map of names to bytes, which are those of the chart.
 #[derive(Debug)]
 pub(crate) struct Files {
-    all: Rc<Contents>,
+    all: Arc<[File]>,
     /// Which files these are, in order of their names; of two of one name the later.
     chosen: OnceCell<BTreeMap<Str, usize>>,
     map: OnceCell<Map>,
 }
 
-/// The files of a chart, and the contents of those that were asked for.
-#[derive(Debug)]
-struct Contents {
-    files: Arc<[File]>,
-    read: RefCell<HashMap<usize, Str>>,
-}
-
 impl Files {
     pub(crate) fn new(files: &Arc<[File]>) -> Self {
-        let all = Contents { files: Arc::clone(files), read: RefCell::default() };
-        Self { all: Rc::new(all), chosen: OnceCell::new(), map: OnceCell::new() }
+        Self { all: Arc::clone(files), chosen: OnceCell::new(), map: OnceCell::new() }
     }
 
     fn chosen(&self) -> &BTreeMap<Str, usize> {
         self.chosen.get_or_init(|| {
-            let names = self.all.files.iter().enumerate();
+            let names = self.all.iter().enumerate();
             names.map(|(at, file)| (Str::from(file.name.as_str()), at)).collect()
         })
     }
 
     fn content(&self, at: usize) -> Str {
-        let content = || {
-            self.all.files.get(at).map_or_else(Str::new, |file| match &file.data {
-                Data::Text(text) => Str::from(&**text),
-                Data::Bytes(bytes) => Str::from(&**bytes),
-            })
-        };
-        self.all.read.borrow_mut().entry(at).or_insert_with(content).clone()
+        self.all.get(at).map_or_else(Str::new, |file| file.data.shared().clone())
     }
 
     fn get(&self, name: &Str) -> Option<Str> {
@@ -126,7 +111,7 @@ impl Object for Files {
                         found.insert(name.clone(), *at);
                     }
                 }
-                let all = Rc::clone(&self.all);
+                let all = Arc::clone(&self.all);
                 Ok(Value::object(Self { all, chosen: found.into(), map: OnceCell::new() }))
             }
             "AsConfig" => self.yaml(|bytes| bytes.to_str_lossy().into_owned(), meter),

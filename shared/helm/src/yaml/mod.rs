@@ -14,5 +14,5 @@ mod scan;
 
 pub(crate) use emit::{Emitter, Place, natural};
 pub use emit::{Layout, write};
-pub(crate) use read::json_kind;
 pub use read::{YamlError, read, read_at, read_values, to_floats};
+pub(crate) use read::{json_kind, read_value};

@@ -1,8 +1,9 @@
-//! YAML text to JSON values, from parser events. Only the first document is read, as Helm does.
+//! YAML text to values of JSON or of templates, from parser events. Only the first document is read, as Helm does.
 //!
 //! Aliases are expanded by copying; the copies are counted, so that an exponential document ends at a limit.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 use base64::Engine as _;
 use serde_json::{Map, Number, Value};
@@ -59,16 +60,25 @@ impl From<Problem> for YamlError {
 /// # Errors
 /// Text that is not YAML, or has no equivalent in JSON.
 pub fn read(text: &str) -> Result<Value, YamlError> {
+    document(text)?.json()
+}
+
+/// Reads the first document as [`read`] does, as templates see it.
+pub(crate) fn read_value(text: &str) -> Result<gotemplate::Value, YamlError> {
+    document(text)?.value()
+}
+
+fn document(text: &str) -> Result<Node<'_>, YamlError> {
     let mut reader = Reader::new(text)?;
     let value = match reader.next()? {
-        Event::End => return Ok(Value::Null),
+        Event::End => return Ok(Node::Null),
         first => reader.node(first),
     };
     // The whole document is read before its values matter, with the token behind it.
     if !reader.broken {
         reader.rest()?;
     }
-    value?.json()
+    value
 }
 
 /// Reads one value of the first document, by the keys that lead to it; everything else is passed over and never held in
@@ -146,28 +156,31 @@ struct Reader<'a> {
     /// Whether the text itself is wrong, not only a value in it.
     broken: bool,
     /// Values by anchor, with the number of nodes in each; `None` until it is complete.
-    anchors: HashMap<&'a str, Option<(Node, usize)>>,
+    anchors: HashMap<&'a str, Option<(Node<'a>, usize)>>,
     aliased: usize,
 }
 
 /// A value as it is before JSON: keys have types, numbers need not be finite.
 #[derive(Debug, Clone)]
-enum Node {
+enum Node<'a> {
     Null,
     Bool(bool),
     Int(i64),
     Uint(u64),
     Float(f64),
-    Text(String),
+    Text(Cow<'a, str>),
     List(Vec<Self>),
-    Map(BTreeMap<Key, Self>),
+    /// By key; see [`sorted`].
+    Map(Fields<'a>),
 }
+
+type Fields<'a> = Vec<(Key<'a>, Node<'a>)>;
 
 /// Keys of several types stand in the order in which Go prints them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum Key<'a> {
     Null,
-    Text(String),
+    Text(Cow<'a, str>),
     Int(i64),
     Uint(u64),
     /// The bits of a float.
@@ -177,20 +190,21 @@ enum Key {
 
 /// A collection whose end has not been read.
 enum Open<'a> {
-    List(Option<&'a str>, Vec<Node>),
+    List(Option<&'a str>, Vec<Node<'a>>),
     Map(Mapping<'a>),
 }
 
 #[derive(Default)]
 struct Mapping<'a> {
     anchor: Option<&'a str>,
-    fields: BTreeMap<Key, Node>,
+    /// As they come; a later one replaces an earlier one of the same key.
+    fields: Fields<'a>,
     /// The key that was read last, until its value is complete.
-    key: Option<Field>,
+    key: Option<Field<'a>>,
 }
 
-enum Field {
-    Key(Key),
+enum Field<'a> {
+    Key(Key<'a>),
     Merge,
 }
 
@@ -243,7 +257,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A node with everything in it, on a stack of our own.
-    fn node(&mut self, first: Event<'a>) -> Result<Node, YamlError> {
+    fn node(&mut self, first: Event<'a>) -> Result<Node<'a>, YamlError> {
         let mut open: Vec<Open<'a>> = Vec::new();
         let mut event = first;
         loop {
@@ -258,7 +272,7 @@ impl<'a> Reader<'a> {
                     if plain && text == "<<" {
                         map.key = Some(Field::Merge);
                     } else {
-                        let value = self.scalar(&text, style, tag.as_deref())?;
+                        let value = self.scalar(text, style, tag.as_deref())?;
                         map.key = Some(Field::Key(self.key(&value)?));
                         if let Some(anchor) = anchor {
                             self.anchors.insert(anchor, Some((value, 1)));
@@ -280,7 +294,7 @@ impl<'a> Reader<'a> {
                     None
                 }
                 (Event::Scalar { text, style, anchor, tag }, _) => {
-                    Some((anchor, self.scalar(&text, style, tag.as_deref())?))
+                    Some((anchor, self.scalar(text, style, tag.as_deref())?))
                 }
                 (Event::Alias(name), _) => Some((None, self.alias(name)?)),
                 (Event::Sequence(anchor), _) => {
@@ -298,7 +312,7 @@ impl<'a> Reader<'a> {
                     _ => return self.bad("did not find expected node content"),
                 },
                 (Event::MappingEnd, _) => match open.pop() {
-                    Some(Open::Map(map)) => Some((map.anchor, Node::Map(map.fields))),
+                    Some(Open::Map(map)) => Some((map.anchor, Node::Map(sorted(map.fields)))),
                     _ => return self.bad("did not find expected key"),
                 },
                 (Event::End, _) => return self.bad("did not find expected node content"),
@@ -313,9 +327,7 @@ impl<'a> Reader<'a> {
                     Some(Open::List(_, elements)) => elements.push(value),
                     Some(Open::Map(map)) => match map.key.take() {
                         Some(Field::Merge) => merge(&mut map.fields, value)?,
-                        Some(Field::Key(key)) => {
-                            map.fields.insert(key, value);
-                        }
+                        Some(Field::Key(key)) => map.fields.push((key, value)),
                         None => return self.bad("did not find expected key"),
                     },
                 }
@@ -331,7 +343,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn key(&self, value: &Node) -> Result<Key, YamlError> {
+    fn key(&self, value: &Node<'a>) -> Result<Key<'a>, YamlError> {
         Ok(match value {
             Node::Null => Key::Null,
             Node::Bool(bool) => Key::Bool(*bool),
@@ -345,7 +357,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn alias(&mut self, name: &str) -> Result<Node, YamlError> {
+    fn alias(&mut self, name: &str) -> Result<Node<'a>, YamlError> {
         let Some(known) = self.anchors.get(name) else {
             self.broken = true;
             return self.bad(unknown_anchor(name));
@@ -362,61 +374,82 @@ impl<'a> Reader<'a> {
         Ok(value.clone())
     }
 
-    fn scalar(&self, text: &str, style: Style, tag: Option<&str>) -> Result<Node, YamlError> {
+    fn scalar(
+        &self,
+        text: Cow<'a, str>,
+        style: Style,
+        tag: Option<&str>,
+    ) -> Result<Node<'a>, YamlError> {
         let plain = style == Style::Plain;
         // With a tag quotes do not matter.
-        let wrong = |wanted: &str| {
-            let found = short_tag(&resolve(text));
+        let wrong = |found: &Scalar, text: &str, wanted: &str| {
+            let found = short_tag(found);
             self.bad(format!("cannot decode {found} `{text}` as a !!{wanted}"))
         };
-        let as_text = || Node::Text(text.to_owned());
         match tag.map(|tag| tag.strip_prefix("tag:yaml.org,2002:").unwrap_or(tag)) {
-            None if !plain => Ok(as_text()),
-            None => Ok(plain_node(&resolve(text), text)),
+            None if !plain => Ok(Node::Text(text)),
+            None => Ok(plain_node(&resolve(&text), text)),
             Some("binary") => {
                 let clean: String =
                     text.chars().filter(|char| !matches!(char, '\n' | '\r')).collect();
                 match base64::engine::general_purpose::STANDARD.decode(clean) {
-                    Ok(bytes) => Ok(Node::Text(String::from_utf8_lossy(&bytes).into_owned())),
+                    Ok(bytes) => {
+                        Ok(Node::Text(String::from_utf8_lossy(&bytes).into_owned().into()))
+                    }
                     Err(_) => self.bad("!!binary value contains invalid base64 data"),
                 }
             }
-            Some("timestamp") => match resolve(text) {
-                Scalar::Timestamp => Ok(as_text()),
-                _ => wrong("timestamp"),
+            Some("timestamp") => match resolve(&text) {
+                Scalar::Timestamp => Ok(Node::Text(text)),
+                found => wrong(&found, &text, "timestamp"),
             },
-            Some("float") => match resolve(text) {
+            Some("float") => match resolve(&text) {
                 Scalar::Int(int) => Ok(Node::Float(int as f64)),
                 Scalar::Uint(uint) => Ok(Node::Float(uint as f64)),
                 Scalar::Float(float) => Ok(Node::Float(float)),
-                _ => wrong("float"),
+                found => wrong(&found, &text, "float"),
             },
             Some(wanted @ ("null" | "bool" | "int")) => {
-                let scalar = resolve(text);
-                if short_tag(&scalar).trim_start_matches('!') == wanted {
-                    Ok(plain_node(&scalar, text))
+                let found = resolve(&text);
+                if short_tag(&found).trim_start_matches('!') == wanted {
+                    Ok(plain_node(&found, text))
                 } else {
-                    wrong(wanted)
+                    wrong(&found, &text, wanted)
                 }
             }
             // Any text is accepted as a string, and local tags do not matter.
-            Some(_) => Ok(as_text()),
+            Some(_) => Ok(Node::Text(text)),
         }
     }
 }
 
-fn plain_node(scalar: &Scalar, text: &str) -> Node {
+fn plain_node<'a>(scalar: &Scalar, text: Cow<'a, str>) -> Node<'a> {
     match *scalar {
         Scalar::Null => Node::Null,
         Scalar::Bool(bool) => Node::Bool(bool),
         Scalar::Int(int) => Node::Int(int),
         Scalar::Uint(uint) => Node::Uint(uint),
         Scalar::Float(float) => Node::Float(float),
-        Scalar::Timestamp | Scalar::Text => Node::Text(text.to_owned()),
+        Scalar::Timestamp | Scalar::Text => Node::Text(text),
     }
 }
 
-impl Node {
+/// Fields by key, the last of each.
+fn sorted(mut fields: Fields<'_>) -> Fields<'_> {
+    if !fields.is_sorted_by(|(a, _), (b, _)| a < b) {
+        fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+        fields.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                std::mem::swap(&mut later.1, &mut kept.1);
+            }
+            same
+        });
+    }
+    fields
+}
+
+impl Node<'_> {
     /// The value as JSON; what JSON has nothing for is an error only now, when no later key can replace it any more.
     fn json(self) -> Result<Value, YamlError> {
         Ok(match self {
@@ -426,19 +459,40 @@ impl Node {
             Self::Uint(uint) => Value::from(uint),
             Self::Float(float) => match Number::from_f64(float) {
                 Some(number) => Value::Number(number),
-                None => {
-                    let value = strconv::format_float(float, 'g', -1, 64);
-                    return Err(YamlError::NotJson(format!("json: unsupported value: {value}")));
-                }
+                None => return Err(unsupported(float)),
             },
-            Self::Text(text) => Value::String(text),
+            Self::Text(text) => Value::String(text.into_owned()),
             Self::List(nodes) => {
                 Value::Array(nodes.into_iter().map(Self::json).collect::<Result<_, _>>()?)
             }
             Self::Map(fields) => {
-                let field =
-                    |(key, node): (Key, Self)| Ok::<_, YamlError>((key.name(&node)?, node.json()?));
+                let field = |(key, node): (Key<'_>, Self)| {
+                    Ok::<_, YamlError>((key.name(&node)?.into_owned(), node.json()?))
+                };
                 Value::Object(fields.into_iter().map(field).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    /// The value as templates see it: what they see of the JSON, without making that.
+    fn value(self) -> Result<gotemplate::Value, YamlError> {
+        use gotemplate::{Str, Value};
+        Ok(match self {
+            Self::Null => Value::Nil,
+            Self::Bool(bool) => Value::Bool(bool),
+            Self::Int(int) => Value::Float(int as f64),
+            Self::Uint(uint) => Value::Float(uint as f64),
+            Self::Float(float) if float.is_finite() => Value::Float(float),
+            Self::Float(float) => return Err(unsupported(float)),
+            Self::Text(text) => Value::String(text.into()),
+            Self::List(nodes) => {
+                Value::List(nodes.into_iter().map(Self::value).collect::<Result<_, _>>()?)
+            }
+            Self::Map(fields) => {
+                let field = |(key, node): (Key<'_>, Self)| {
+                    Ok::<_, YamlError>((Str::from(key.name(&node)?), node.value()?))
+                };
+                Value::Map(fields.into_iter().map(field).collect::<Result<_, _>>()?)
             }
         })
     }
@@ -457,7 +511,7 @@ impl Node {
                 format!("[]interface {{}}{{{}}}", items.join(", "))
             }
             Self::Map(fields) => {
-                let item = |(key, node): (&Key, &Self)| {
+                let item = |(key, node): &(Key<'_>, Self)| {
                     format!("{}:{}", key.node().go_syntax(), node.go_syntax())
                 };
                 let items: Vec<String> = fields.iter().map(item).collect();
@@ -469,26 +523,26 @@ impl Node {
     fn count(&self) -> usize {
         match self {
             Self::List(nodes) => 1 + nodes.iter().map(Self::count).sum::<usize>(),
-            Self::Map(fields) => 1 + fields.values().map(Self::count).sum::<usize>(),
+            Self::Map(fields) => 1 + fields.iter().map(|(_, node)| node.count()).sum::<usize>(),
             _ => 1,
         }
     }
 }
 
-impl Key {
-    fn node(&self) -> Node {
+impl<'a> Key<'a> {
+    fn node(&self) -> Node<'_> {
         match self {
             Self::Null => Node::Null,
             Self::Bool(bool) => Node::Bool(*bool),
             Self::Int(int) => Node::Int(*int),
             Self::Uint(uint) => Node::Uint(*uint),
             Self::Float(bits) => Node::Float(f64::from_bits(*bits)),
-            Self::Text(text) => Node::Text(text.clone()),
+            Self::Text(text) => Node::Text(Cow::Borrowed(text)),
         }
     }
 
     /// The key in JSON: numbers in decimal, floats in the shortest form at 32 bits. The value is for the error.
-    fn name(self, value: &Node) -> Result<String, YamlError> {
+    fn name(self, value: &Node<'_>) -> Result<Cow<'a, str>, YamlError> {
         let unsupported = |of: &str, key: &str| {
             let value = match value {
                 Node::Null => "<nil>".to_owned(),
@@ -501,15 +555,15 @@ impl Key {
         Ok(match self {
             Self::Null => return unsupported("%!s(<nil>)", "<nil>"),
             Self::Uint(uint) => return unsupported("uint64", &format!("{uint:#x}")),
-            Self::Bool(bool) => bool.to_string(),
-            Self::Int(int) => int.to_string(),
+            Self::Bool(bool) => bool.to_string().into(),
+            Self::Int(int) => int.to_string().into(),
             Self::Float(bits) => {
                 let text = strconv::format_float(f64::from_bits(bits), 'g', -1, 32);
                 match text.as_str() {
-                    "+Inf" => ".inf".to_owned(),
-                    "-Inf" => "-.inf".to_owned(),
-                    "NaN" => ".nan".to_owned(),
-                    _ => text,
+                    "+Inf" => ".inf".into(),
+                    "-Inf" => "-.inf".into(),
+                    "NaN" => ".nan".into(),
+                    _ => text.into(),
                 }
             }
             Self::Text(text) => text,
@@ -517,12 +571,17 @@ impl Key {
     }
 }
 
+fn unsupported(float: f64) -> YamlError {
+    let value = strconv::format_float(float, 'g', -1, 64);
+    YamlError::NotJson(format!("json: unsupported value: {value}"))
+}
+
 fn unknown_anchor(name: &str) -> String {
     format!("unknown anchor '{name}' referenced")
 }
 
 /// Maps are merged where the key stands: a later key of the document wins over it, an earlier one does not.
-fn merge(fields: &mut BTreeMap<Key, Node>, value: Node) -> Result<(), YamlError> {
+fn merge<'a>(fields: &mut Fields<'a>, value: Node<'a>) -> Result<(), YamlError> {
     let wrong = || YamlError::Syntax {
         line: None,
         what: "map merge requires map or sequence of maps as the value".to_owned(),
