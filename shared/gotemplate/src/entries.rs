@@ -3,23 +3,22 @@
 use std::collections::BTreeMap;
 
 use crate::text::Str;
-use crate::value::Value;
 
 /// Most maps of charts have a handful of entries and never change: those are lists, without room for more. A tree takes
 /// several times that, since its nodes have room for eleven.
 #[derive(Debug)]
-pub struct Entries(Repr);
+pub struct Entries<V>(Repr<V>);
 
 #[derive(Debug)]
-enum Repr {
-    List(Vec<(Str, Value)>),
-    Tree(BTreeMap<Str, Value>),
+enum Repr<V> {
+    List(Vec<(Str, V)>),
+    Tree(BTreeMap<Str, V>),
 }
 
 /// A list that is longer becomes a tree before an entry is put into it or taken out: in a list those behind it move.
 const LONGEST_LIST: usize = 32;
 
-impl Entries {
+impl<V> Entries<V> {
     /// No entries.
     #[must_use]
     pub const fn new() -> Self {
@@ -43,7 +42,7 @@ impl Entries {
 
     /// The value of a key.
     #[must_use]
-    pub fn get(&self, key: &[u8]) -> Option<&Value> {
+    pub fn get(&self, key: &[u8]) -> Option<&V> {
         match &self.0 {
             Repr::List(list) => {
                 let at = find(list, key).ok()?;
@@ -54,7 +53,7 @@ impl Entries {
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (&Str, &Value)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Str, &V)> {
         let (list, tree) = match &self.0 {
             Repr::List(list) => (list.as_slice(), None),
             Repr::Tree(tree) => ([].as_slice(), Some(tree)),
@@ -62,19 +61,19 @@ impl Entries {
         list.iter().map(|(key, value)| (key, value)).chain(tree.into_iter().flatten())
     }
 
-    /// The keys.
+    /// The keys, each once.
     pub fn keys(&self) -> impl Iterator<Item = &Str> {
         self.iter().map(|(key, _)| key)
     }
 
-    /// The values.
-    pub fn values(&self) -> impl Iterator<Item = &Value> {
+    /// The values, by their keys.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
     /// Puts an entry in; the value that the key had comes back.
-    pub(crate) fn insert(&mut self, key: Str, value: Value) -> Option<Value> {
-        match self.to_change() {
+    pub(crate) fn insert(&mut self, key: Str, value: V) -> Option<V> {
+        match self.changing() {
             Repr::List(list) => match find(list, key.as_bytes()) {
                 Ok(at) => list.get_mut(at).map(|(_, known)| std::mem::replace(known, value)),
                 Err(at) => {
@@ -87,22 +86,22 @@ impl Entries {
     }
 
     /// Takes an entry out.
-    pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Value> {
-        match self.to_change() {
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Option<V> {
+        match self.changing() {
             Repr::List(list) => find(list, key).ok().map(|at| list.remove(at).1),
             Repr::Tree(tree) => tree.remove(key),
         }
     }
 
     /// The values alone.
-    pub(crate) fn into_values(self) -> Vec<Value> {
+    pub(crate) fn into_values(self) -> Vec<V> {
         match self.0 {
             Repr::List(list) => list.into_iter().map(|(_, value)| value).collect(),
             Repr::Tree(tree) => tree.into_values().collect(),
         }
     }
 
-    fn to_change(&mut self) -> &mut Repr {
+    fn changing(&mut self) -> &mut Repr<V> {
         if let Repr::List(list) = &mut self.0
             && list.len() > LONGEST_LIST
         {
@@ -113,20 +112,20 @@ impl Entries {
 }
 
 /// Where a key is, or where it would be.
-fn find(list: &[(Str, Value)], key: &[u8]) -> Result<usize, usize> {
+fn find<V>(list: &[(Str, V)], key: &[u8]) -> Result<usize, usize> {
     list.binary_search_by(|(known, _)| known.as_bytes().cmp(key))
 }
 
-impl Default for Entries {
+impl<V> Default for Entries<V> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl FromIterator<(Str, Value)> for Entries {
+impl<V> FromIterator<(Str, V)> for Entries<V> {
     /// Of entries of one key the last counts.
-    fn from_iter<I: IntoIterator<Item = (Str, Value)>>(entries: I) -> Self {
-        let mut list: Vec<(Str, Value)> = entries.into_iter().collect();
+    fn from_iter<I: IntoIterator<Item = (Str, V)>>(entries: I) -> Self {
+        let mut list: Vec<(Str, V)> = entries.into_iter().collect();
         if !list.is_sorted_by(|(a, _), (b, _)| a < b) {
             list.sort_by(|(a, _), (b, _)| a.cmp(b));
             list.dedup_by(|later, kept| {
@@ -145,6 +144,7 @@ impl FromIterator<(Str, Value)> for Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Value;
 
     #[test]
     fn entries_are_a_map_however_they_are_kept() {
@@ -153,7 +153,7 @@ mod tests {
             let mut pair = || (Str::from(format!("{}", random.u8(..60))), random.i64(0..9));
             let first: Vec<(Str, i64)> = (0..pair().1 * 5).map(|_| pair()).collect();
             let values = first.iter().map(|(key, value)| (key.clone(), Value::int(*value)));
-            let mut ours: Entries = values.collect();
+            let mut ours: Entries<Value> = values.collect();
             let mut want: BTreeMap<Str, i64> = first.into_iter().collect();
             let int = |value: Option<&Value>| match value {
                 Some(Value::Int(_, int)) => Some(*int),

@@ -315,7 +315,7 @@ pub struct Map(Rc<Held>);
 struct Held {
     element: &'static Type,
     /// None: a nil map, which reads like an empty one and cannot be written.
-    entries: Option<RefCell<Entries>>,
+    entries: Option<RefCell<Entries<Value>>>,
     /// Whether a heap has noted that the map changed.
     noted: Cell<bool>,
 }
@@ -323,13 +323,13 @@ struct Held {
 impl Map {
     /// `map[string]interface {}` of these entries.
     #[must_use]
-    pub fn new(entries: Entries) -> Self {
+    pub fn new(entries: Entries<Value>) -> Self {
         Self::of(&Type::Any, entries)
     }
 
     /// A map of values of one type, which the caller has seen to.
     #[must_use]
-    pub fn of(element: &'static Type, entries: Entries) -> Self {
+    pub fn of(element: &'static Type, entries: Entries<Value>) -> Self {
         let entries = Some(RefCell::new(entries));
         Self(Rc::new(Held { element, entries, noted: Cell::new(false) }))
     }
@@ -360,7 +360,7 @@ impl Map {
 
     /// What `read` makes of the entries, without a copy of them; a nil map has none. No borrow outlives a method of this
     /// type, so none can be in the way of another; `read` itself must not change the map.
-    pub fn read<T>(&self, read: impl FnOnce(&Entries) -> T) -> T {
+    pub fn read<T>(&self, read: impl FnOnce(&Entries<Value>) -> T) -> T {
         match &self.0.entries {
             Some(entries) => read(&entries.borrow()),
             None => read(&Entries::new()),
@@ -410,12 +410,12 @@ impl Map {
     }
 
     /// Changes the map; `None` if it is nil. `change` must not reach the map in another way.
-    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Entries) -> T) -> Option<T> {
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Entries<Value>) -> T) -> Option<T> {
         self.0.entries.as_ref().map(|entries| change(&mut entries.borrow_mut()))
     }
 
     /// What the map held; it is empty then.
-    pub(crate) fn take(&self) -> Entries {
+    pub(crate) fn take(&self) -> Entries<Value> {
         self.0.noted.set(false);
         self.write(std::mem::take).unwrap_or_default()
     }

@@ -70,13 +70,14 @@ pub(crate) enum Schema {
 
 impl Schema {
     fn read(text: &[u8]) -> Self {
-        let schema: Value = match serde_json::from_slice(text) {
+        let mut schema: Value = match serde_json::from_slice(text) {
             Ok(schema) => schema,
             Err(error) => return Self::Broken(format!("unable to validate schema: {error}")),
         };
         if !schema_cost::has_few_patterns(&schema) {
             return Self::Broken(TOO_MANY_PATTERNS.to_owned());
         }
+        settle(&mut schema, true);
         if let Some(pattern) = wrong_pattern(&schema) {
             return Self::Broken(not_valid(format_args!("'{pattern}' is not valid regex")));
         }
@@ -191,6 +192,57 @@ fn broken(error: &ValidationError<'_>) -> String {
 
 fn not_valid(what: impl std::fmt::Display) -> String {
     format!("\"file:///values.schema.json#\" is not valid against metaschema: {what}")
+}
+
+/// An empty group of flags, which the checker's patterns do not have.
+const NO_FLAGS: &str = "(?)";
+
+/// Makes a schema one that the checker takes as Helm does. Helm does not follow the references of a `then` or `else` that no
+/// condition leads to (`followed`: one does), and its patterns may begin with [`NO_FLAGS`].
+fn settle(schema: &mut Value, followed: bool) {
+    let Value::Object(keywords) = schema else { return };
+    if !followed {
+        keywords.remove("$ref");
+    }
+    if let Some(Value::String(pattern)) = keywords.get_mut("pattern")
+        && pattern.starts_with(NO_FLAGS)
+    {
+        *pattern = pattern.trim_start_matches(NO_FLAGS).to_owned();
+    }
+    let condition = keywords.get("if").map(Value::as_bool);
+    for (keyword, of_it) in keywords {
+        let followed = followed
+            && match keyword.as_str() {
+                "then" => matches!(condition, Some(None | Some(true))),
+                "else" => matches!(condition, Some(None | Some(false))),
+                _ => true,
+            };
+        match (keyword.as_str(), of_it) {
+            (
+                "properties" | "patternProperties" | "definitions" | "$defs" | "dependencies"
+                | "dependentSchemas",
+                Value::Object(schemas),
+            ) => schemas.values_mut().for_each(|schema| settle(schema, followed)),
+            ("items" | "prefixItems" | "allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(|schema| settle(schema, followed));
+            }
+            (
+                "items"
+                | "additionalItems"
+                | "unevaluatedItems"
+                | "contains"
+                | "additionalProperties"
+                | "unevaluatedProperties"
+                | "propertyNames"
+                | "if"
+                | "then"
+                | "else"
+                | "not",
+                schema,
+            ) => settle(schema, followed),
+            _ => {}
+        }
+    }
 }
 
 /// A pattern that is none: the specification's own schema asks for patterns, also in parts that nothing refers to.
@@ -401,6 +453,23 @@ mod tests {
             ]
         );
         assert!(lines(&schema, &json!({"port": 80.0, "name": "x"})).is_empty());
+    }
+
+    #[test]
+    fn references_that_no_condition_leads_to_are_not_followed() {
+        let nowhere = json!({"$ref": "#/nowhere"});
+        for (schema, refused) in [
+            (json!({"then": nowhere, "else": {"properties": {"a": nowhere}}}), false),
+            (json!({"if": true, "else": nowhere}), false),
+            (json!({"if": true, "then": nowhere}), true),
+            (json!({"if": {"type": "null"}, "else": nowhere}), true),
+            // Names and values are no keywords.
+            (json!({"properties": {"then": nowhere}}), true),
+            (json!({"enum": [{"then": {"$ref": "x"}}]}), true),
+            (json!({"properties": {"a": {"pattern": "(?)b"}}}), false),
+        ] {
+            assert_eq!(!lines(&schema, &json!({})).is_empty(), refused, "{schema}");
+        }
     }
 
     #[test]

@@ -135,6 +135,8 @@ impl<'s> Count<'s> {
                         here = here.checked_add(self.pair(schema, value, nesting)?)?;
                     }
                 }
+                // Without a condition they are no keywords.
+                "then" | "else" if !keywords.contains_key("if") => {}
                 "not" | "if" | "then" | "else" => {
                     here = here.checked_add(self.pair(of_it, value, nesting)?)?;
                 }
@@ -213,7 +215,7 @@ impl<'s> Count<'s> {
 
     /// The schema that a reference within the document names.
     fn referred(&self, reference: &str) -> Option<&'s Value> {
-        let pointer = reference.strip_prefix('#')?;
+        let pointer = if reference.is_empty() { "" } else { reference.strip_prefix('#')? };
         if pointer.contains('%') { None } else { self.root.pointer(pointer) }
     }
 }
@@ -271,6 +273,9 @@ mod tests {
             deep = json!({"f1": deep, "other": 1});
         }
         assert!(within(&tree, &deep));
+        // What cannot be counted does not matter where it is not checked.
+        assert!(within(&json!({"then": {"$ref": "#no"}, "else": {"$dynamicRef": "#a"}}), &values));
+        assert!(within(&json!({"properties": {"a": {"$ref": ""}}}), &json!({"a": {}})));
         // Loops that the checker passes over.
         assert!(within(&json!({"anyOf": [{"$ref": "#"}]}), &values));
     }

@@ -232,3 +232,69 @@ fn errors_of_toml_and_yaml_have_the_words_of_go() {
     let text = output(r#"{{ (fromYaml "null: 9223372036854775808").Error }}"#).unwrap();
     assert!(text.ends_with("key: <nil>, value: 0x8000000000000000"), "{text}");
 }
+
+/// A time without a zone is in that of the process. A text that is none gives Go's zero time, which is in UTC, as what says so is;
+/// the zone of those is nil.
+#[test]
+fn times_in_utc_have_no_zone() {
+    for (template, want) in [
+        (
+            r##"{{ printf "%#v" (toDate "2006" "1979") }}"##,
+            "time.Date(1979, time.January, 1, 0, 0, 0, 0, time.Local)",
+        ),
+        (
+            r##"{{ printf "%#v" (toDate "2006" "x") }}"##,
+            "time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)",
+        ),
+        (
+            r##"{{ printf "%#v" (date_modify "1h" (fromToml "a=1979-05-27T07:32:00Z").a) }}"##,
+            "time.Date(1979, time.May, 27, 8, 32, 0, 0, time.UTC)",
+        ),
+        (
+            r##"{{ printf "%t %d" (toDate "-02" "") (toDate "-02" "") }}"##,
+            "{%!t(uint64=0) %!t(int64=0) %!t(*time.Location=<nil>)} {0 0 0}",
+        ),
+        (
+            r##"{{ printf "%3t" (date_modify "1h" (toDate "2006" "2024")) }}"##,
+            "{%!t(uint64=  0) %!t(int64=63839667600) %!t(*time.Location=&{UTC [] []       0   0 <nil>})}",
+        ),
+        (
+            r##"{{ printf "%t" (toDate "2006" "0001") }}"##,
+            "{%!t(uint64=0) %!t(int64=0) %!t(*time.Location=&{UTC [] []  0 0 <nil>})}",
+        ),
+        (r##"{{ (toDate "2006" "0001").IsZero }}"##, "true"),
+    ] {
+        assert_eq!(output(template).unwrap(), want, "{template}");
+    }
+}
+
+/// An action prints a struct by the method of a pointer to it; functions are given a copy.
+#[test]
+fn functions_that_escape_print_the_fields_of_a_struct() {
+    let text = output(
+        "{{ .Capabilities.KubeVersion }} {{ html .Capabilities.KubeVersion }} {{ urlquery .Capabilities.KubeVersion }}",
+    );
+    assert_eq!(text.unwrap(), "v1.34.0 {v1.34.0 1 34} %7Bv1.34.0+1+34%7D");
+}
+
+/// Within a value a verb that has no address for a pointer is a wrong one, and shows what the pointer points to.
+#[test]
+fn verbs_that_pointers_do_not_have_are_named() {
+    let text = output(r#"{{ printf "%c" (list (semver "3.0-0")) }}"#).unwrap();
+    assert_eq!(text, "[%!c(*semver.Version=&{3 0 0 0  3.0-0})]");
+    let text = output(r#"{{ printf "%5U" (tuple (semver "10")) }}"#).unwrap();
+    assert_eq!(text, "[%!U(*semver.Version=&{   10     0     0                10})]");
+}
+
+/// Of two zeros the one with a sign is smaller.
+#[test]
+fn zeros_have_an_order() {
+    assert_eq!(output("{{ minf 0 -0. 1 }} {{ maxf -0. 0 -1 }}").unwrap(), "-0 0");
+}
+
+/// A byte that is not of UTF-8 is escaped in JSON, the character that stands for it is not.
+#[test]
+fn broken_texts_are_escaped_as_json() {
+    let template = r#"{{ trunc 2 "日" | toJson }} {{ list (trunc 2 "日\"") "\ufffd" | toJson }}"#;
+    assert_eq!(output(template).unwrap(), r#""\ufffd\ufffd" ["\ufffd\ufffd","�"]"#);
+}

@@ -426,6 +426,7 @@ impl Partial {
             return Err(NoDate::Day);
         }
         let offset = self.offset.unwrap_or(0);
+        let local = self.zone.is_none() && self.offset.is_none();
         let zone = match (self.zone, self.offset) {
             (Some(zone), _) => zone,
             (None, None) => "UTC".to_owned(),
@@ -441,6 +442,7 @@ impl Partial {
             nanosecond: self.nanosecond,
             offset,
             zone,
+            local,
         })
     }
 }

@@ -62,6 +62,8 @@ pub struct GoTime {
     pub offset: i32,
     /// Abbreviation of the zone: `UTC`, a parsed name, or empty for a bare offset.
     pub zone: String,
+    /// Whether the zone is that of the process, which has no other offset than UTC: what no zone was given for.
+    pub local: bool,
 }
 
 impl GoTime {
@@ -89,6 +91,7 @@ impl GoTime {
             nanosecond: 0,
             offset: 0,
             zone: "UTC".to_owned(),
+            local: false,
         }
     }
 

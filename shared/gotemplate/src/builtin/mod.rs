@@ -113,13 +113,13 @@ fn escaped(
     meter: &mut dyn Meter,
     escape: fn(&[u8]) -> Vec<u8>,
 ) -> Result<Value, Failure> {
-    // Each is printed as an action prints it.
+    // What is not there is printed as an action prints it.
     let shown = |value: &Value| match value {
         Value::NoValue | Value::Nil => Value::from("<no value>"),
         value => value.clone(),
     };
     let text = match args.all() {
-        [value] => fmt::action(&shown(value), meter)?,
+        [value] => fmt::argument(&shown(value), meter)?,
         values => fmt::print(&values.iter().map(shown).collect::<Vec<_>>(), meter)?,
     };
     meter.room(ESCAPED * text.len() as u64)?;

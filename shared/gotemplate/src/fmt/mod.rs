@@ -94,10 +94,19 @@ pub(crate) fn action(value: &Value, meter: &mut dyn Meter) -> Result<Vec<u8>, St
     let mut printer = Printer::new(meter);
     match value {
         Value::NoValue => printer.write(b"<no value>")?,
+        Value::Object(object) if object.text().is_none() && object.shown().is_some() => {
+            printer.write(object.shown().unwrap_or_default().as_bytes())?;
+        }
+        value => return argument(value, meter),
+    }
+    Ok(printer.out)
+}
+
+/// What a function prints of its only argument, which it has no pointer to; of a pointer what it points to.
+pub(crate) fn argument(value: &Value, meter: &mut dyn Meter) -> Result<Vec<u8>, Stop> {
+    let mut printer = Printer::new(meter);
+    match value {
         Value::Object(object) if object.text().is_none() => match object.underlying() {
-            _ if object.shown().is_some() => {
-                printer.write(object.shown().unwrap_or_default().as_bytes())?;
-            }
             Underlying::Pointer => printer.fields(&**object, "", 'v', 0)?,
             _ => printer.value(value, 'v', 0)?,
         },

@@ -176,6 +176,7 @@ impl Printer<'_> {
             Underlying::Value(Value::Map(map)) => self.map(&map, object.type_of(), verb, depth),
             Underlying::Value(inner) => self.value(&inner, verb, depth),
             Underlying::Struct => self.fields(object, "", verb, depth),
+            Underlying::Pointer if depth > 0 && !has_address(verb) => self.bad_verb(value, verb),
             // No address: a text that is another each time helps nobody.
             Underlying::Pointer => self.fields(object, "&", verb, depth),
             Underlying::Func => self.bad_verb_of_type(value, verb),
@@ -210,4 +211,9 @@ impl Printer<'_> {
         let of = value.type_of().map(|of| of.to_string()).unwrap_or_default();
         self.write(format!("%!{verb}({of})").as_bytes())
     }
+}
+
+/// Whether Go prints an address for a pointer within a value.
+fn has_address(verb: char) -> bool {
+    matches!(verb, 'v' | 'p' | 'b' | 'o' | 'd' | 'x' | 'X')
 }

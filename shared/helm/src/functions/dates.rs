@@ -73,7 +73,7 @@ const HTML: &str = "2006-01-02";
 const IN_ZONE: Body = |call, args| formatted(call, &args.text(0), args.get(1), &args.text(2));
 
 fn now(call: &mut Context<'_>) -> Time {
-    Time(GoTime::from(call.host().host.now()))
+    Time(GoTime { local: true, ..GoTime::from(call.host().host.now()) })
 }
 
 fn time_of(value: &Value) -> GoTime {

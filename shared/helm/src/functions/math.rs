@@ -34,8 +34,13 @@ pub(super) static TABLE: &[Function<State>] = &[
     variadic("max", &[ANY], ANY, MAX),
     variadic("biggest", &[ANY], ANY, MAX),
     variadic("min", &[ANY], ANY, |_, args| Ok(folded(to_int(args.get(0)), args.from(1), i64::min))),
-    variadic("maxf", &[ANY], ANY, |_, args| Ok(extreme(args, |a, b| a > b))),
-    variadic("minf", &[ANY], ANY, |_, args| Ok(extreme(args, |a, b| a < b))),
+    // The zero with a sign is the smaller one.
+    variadic("maxf", &[ANY], ANY, |_, args| {
+        Ok(extreme(args, |a, b| a > b || (a == b && b.is_sign_negative())))
+    }),
+    variadic("minf", &[ANY], ANY, |_, args| {
+        Ok(extreme(args, |a, b| a < b || (a == b && a.is_sign_negative())))
+    }),
     variadic("addf", &[], ANY, |call, args| decimal(call, 0.0, args.all(), |a, b| Ok(a.add(&b)))),
     function("add1f", &[ANY], |call, args| decimal(call, 1.0, args.all(), |a, b| Ok(a.add(&b)))),
     variadic("subf", &[ANY], ANY, |call, args| {

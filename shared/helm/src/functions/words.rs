@@ -204,14 +204,12 @@ fn camel_case(from: &str) -> String {
     let (head, rest) = from.split_at(start);
     let mut out = head.to_owned();
     let mut begins = true;
-    let mut after_connector = false;
+    let mut connector = None;
     let mut in_capitals = false;
     for char in rest.chars() {
         if is_connector(char) {
-            if after_connector {
-                out.push(char);
-            }
-            after_connector = true;
+            out.extend(connector);
+            connector = Some(char);
             begins = true;
             in_capitals = false;
             continue;
@@ -224,10 +222,11 @@ fn camel_case(from: &str) -> String {
         });
         in_capitals = capital && (begins || in_capitals);
         begins = false;
-        after_connector = false;
+        connector = None;
     }
     // The last connector stays; of a text of nothing else it is doubled.
-    if let Some(last) = from.chars().next_back().filter(|_| after_connector || rest.is_empty()) {
+    if let Some(last) = from.chars().next_back().filter(|_| connector.is_some() || rest.is_empty())
+    {
         out.push(last);
     }
     out
@@ -266,6 +265,8 @@ fn runs(from: &str) -> Vec<(Run, String)> {
         let run = run_of(char);
         match runs.last_mut() {
             Some((last, text)) if *last == run => text.push(char),
+            // Go counts these connectors as punctuation too.
+            Some((Run::Punctuation, text)) if matches!(char, '-' | '_') => text.push(char),
             Some((Run::Capitalized, text)) if run == Run::Letters => text.push(char),
             // The last of several capitals belongs to the letters after it.
             Some((Run::Capitals, text)) if run == Run::Letters => {
@@ -334,6 +335,7 @@ mod tests {
             ("HTTP2xx", "http_2xx"),
             ("ABCDef", "abc_def"),
             ("a.B", "a.b"),
+            ("}--a", "}--a"),
             ("", ""),
         ] {
             assert_eq!(joined_words(from, '_'), want, "{from}");
@@ -346,6 +348,8 @@ mod tests {
             // Of the connectors at the end the last one stays.
             ("x ", "X "),
             ("_x_", "_X_"),
+            // Of two the first.
+            ("0 _abc", "0 Abc"),
             ("ab  ", "Ab  "),
             ("-", "--"),
             ("", ""),

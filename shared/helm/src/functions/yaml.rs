@@ -114,7 +114,7 @@ impl Writer {
         Ok(())
     }
 
-    fn map(&mut self, map: &Entries, at: At) -> Result<(), JsonError> {
+    fn map(&mut self, map: &Entries<Value>, at: At) -> Result<(), JsonError> {
         if map.is_empty() {
             self.emitter.empty_map();
             return Ok(());

@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 
-use gotemplate::{Object, Underlying, Value};
+use gotemplate::{Object, Str, Underlying, Value};
 use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use vela_gocompat::json as go;
 use vela_gocompat::strconv;
 
@@ -24,13 +25,13 @@ pub(crate) enum Style {
 
 /// Writes a value.
 pub(crate) fn to_text(value: &Value, style: Style) -> Result<String, JsonError> {
+    let is_html = !matches!(style, Style::Raw);
     // Files of half a megabyte are written so.
     if let Value::String(text) = value {
-        let is_html = !matches!(style, Style::Raw);
-        return Ok(go::quoted(&text.to_str_lossy(), is_html));
+        return Ok(quoted(text, is_html));
     }
     let deep = Cell::new(false);
-    let written = Written { value, depth: 0, deep: &deep };
+    let written = Written { value, depth: 0, is_html, deep: &deep };
     let text = match style {
         Style::Compact => go::to_string(&written),
         Style::Raw => go::to_string_unescaped(&written),
@@ -45,16 +46,33 @@ pub(crate) fn to_text(value: &Value, style: Style) -> Result<String, JsonError> 
     })
 }
 
+/// A text; a byte that is not of UTF-8 is escaped as U+FFFD, which as a character is not.
+fn quoted(text: &Str, is_html: bool) -> String {
+    if let Some(text) = text.as_str() {
+        return go::quoted(text, is_html);
+    }
+    let mut out = String::from("\"");
+    for chunk in text.as_bytes().utf8_chunks() {
+        let valid = go::quoted(chunk.valid(), is_html);
+        out.push_str(valid.get(1..valid.len() - 1).unwrap_or_default());
+        out.push_str(&"\\ufffd".repeat(chunk.invalid().len()));
+    }
+    out.push('"');
+    out
+}
+
 struct Written<'v> {
     value: &'v Value,
     depth: usize,
+    /// Whether `<`, `>` and `&` are escaped.
+    is_html: bool,
     /// Whether the value nests too deep.
     deep: &'v Cell<bool>,
 }
 
 impl Written<'_> {
     fn below<'v>(&'v self, value: &'v Value) -> Written<'v> {
-        Written { value, depth: self.depth + 1, deep: self.deep }
+        Written { value, depth: self.depth + 1, ..*self }
     }
 
     fn fields<S: Serializer>(&self, object: &dyn Object, serializer: S) -> Result<S::Ok, S::Error> {
@@ -83,7 +101,12 @@ impl Serialize for Written<'_> {
                 let text = strconv::format_float(*float, 'g', -1, 64);
                 Err(S::Error::custom(format!("json: unsupported value: {text}")))
             }
-            Value::String(text) => serializer.serialize_str(&text.to_str_lossy()),
+            Value::String(text) => match text.as_str() {
+                Some(text) => serializer.serialize_str(text),
+                None => RawValue::from_string(quoted(text, self.is_html))
+                    .map_err(S::Error::custom)?
+                    .serialize(serializer),
+            },
             Value::Bytes(bytes) => serializer.serialize_str(&base64_of(bytes.as_bytes())),
             Value::List(list) if list.is_nil() => serializer.serialize_unit(),
             Value::List(list) => {

@@ -1,6 +1,8 @@
 //! Times, versions and certificates.
 
-use gotemplate::{Args, Failure, Meter, Object, Param, Signature, Type, Uint, Underlying, Value};
+use gotemplate::{
+    Args, Failure, List, Meter, Object, Param, Signature, Type, Uint, Underlying, Value,
+};
 use vela_gocompat::duration::Duration;
 use vela_gocompat::strconv;
 use vela_gocompat::time::{self, GoTime};
@@ -23,6 +25,13 @@ impl Time {
     }
 }
 
+/// A civil time in the zone of another one.
+fn in_zone_of(at: &GoTime, mut civil: GoTime) -> GoTime {
+    (civil.offset, civil.local) = (at.offset, at.local);
+    civil.zone.clone_from(&at.zone);
+    civil
+}
+
 /// A time that is later by a duration, in the same zone.
 pub(crate) fn shifted(at: &GoTime, by: Duration) -> GoTime {
     let (seconds, nanos) = at.unix();
@@ -30,7 +39,7 @@ pub(crate) fn shifted(at: &GoTime, by: Duration) -> GoTime {
     let seconds =
         seconds.saturating_add(i64::from(at.offset)).saturating_add(by.div_euclid(1_000_000_000));
     let nanos = i64::from(nanos) + by.rem_euclid(1_000_000_000);
-    GoTime { offset: at.offset, zone: at.zone.clone(), ..GoTime::from_unix(seconds, nanos) }
+    in_zone_of(at, GoTime::from_unix(seconds, nanos))
 }
 
 const MONTHS: [&str; 12] = [
@@ -99,7 +108,7 @@ impl Object for Time {
             "UnixNano" => {
                 Value::int64(seconds.wrapping_mul(1_000_000_000).wrapping_add(i64::from(nanos)))
             }
-            "IsZero" => (*at == Self::zero()).into(),
+            "IsZero" => (at.unix() == Self::zero().unix()).into(),
             "UTC" => Self(at.utc()).into(),
             "String" => Value::from(time::format(at, PRINTED)),
             "Format" => {
@@ -120,9 +129,9 @@ impl Object for Time {
     fn go_syntax(&self) -> Option<String> {
         let GoTime { year, month, day, hour, minute, second, nanosecond, .. } = &self.0;
         let month = MONTHS.get(usize::from(month.saturating_sub(1))).copied().unwrap_or_default();
-        // `UTC` is the zone of this process too.
         let zone = match self.0.zone.as_str() {
-            "UTC" => "time.Local".to_owned(),
+            "UTC" if self.0.local => "time.Local".to_owned(),
+            "UTC" => "time.UTC".to_owned(),
             name => format!("time.Location({})", strconv::quote(name)),
         };
         Some(format!(
@@ -137,7 +146,7 @@ impl Object for Time {
         vec![
             ("wall", Value::Uint(Uint::Uint64, nanos.into())),
             ("ext", Value::int64(seconds.saturating_sub(first))),
-            ("loc", Value::object(Location(self.0.zone.clone()))),
+            ("loc", Location::of(&self.0)),
         ]
     }
 
@@ -147,13 +156,52 @@ impl Object for Time {
     }
 }
 
-/// The zone of a time. A verb of numbers would show where it is in memory.
+/// The zone of a time: its name and what else such a value has, which is empty. A verb of numbers would show where it is in
+/// memory.
 #[derive(Debug)]
 struct Location(String);
 
+impl Location {
+    /// Nil of UTC itself.
+    fn of(at: &GoTime) -> Value {
+        if at.zone == "UTC" && !at.local {
+            return Value::object(Pointer(Self::TYPE));
+        }
+        Value::object(Self(at.zone.clone()))
+    }
+
+    const TYPE: &'static str = "*time.Location";
+}
+
 impl Object for Location {
     fn type_of(&self) -> Type {
-        Type::Named("*time.Location")
+        Type::Named(Self::TYPE)
+    }
+
+    fn underlying(&self) -> Underlying {
+        Underlying::Pointer
+    }
+
+    fn printed(&self) -> Vec<(&str, Value)> {
+        vec![
+            ("name", Value::from(self.0.as_str())),
+            ("zone", List::new(Vec::new()).into()),
+            ("tx", List::new(Vec::new()).into()),
+            ("extend", Value::from("")),
+            ("cacheStart", Value::int64(0)),
+            ("cacheEnd", Value::int64(0)),
+            ("cacheZone", Value::object(Pointer("*time.zone"))),
+        ]
+    }
+}
+
+/// A pointer of a type to nothing.
+#[derive(Debug)]
+struct Pointer(&'static str);
+
+impl Object for Pointer {
+    fn type_of(&self) -> Type {
+        Type::Named(self.0)
     }
 
     fn underlying(&self) -> Underlying {
@@ -161,7 +209,11 @@ impl Object for Location {
     }
 
     fn format(&self, verb: char) -> Option<String> {
-        (verb == 'v').then(|| format!("&{{{} [] []  0 0 <nil>}}", self.0))
+        match verb {
+            'v' => Some("<nil>".to_owned()),
+            'b' | 'o' | 'd' | 'x' | 'X' => Some("0".to_owned()),
+            _ => None,
+        }
     }
 }
 
@@ -176,11 +228,7 @@ fn add_date(at: &GoTime, years: i64, months: i64, days: i64) -> GoTime {
     let days = (i64::from(at.day) - 1).saturating_add(days.clamp(-MOST, MOST));
     let (seconds, nanos) = first.unix();
     let local = seconds.saturating_add(i64::from(at.offset)).saturating_add(days * 86_400);
-    GoTime {
-        offset: at.offset,
-        zone: at.zone.clone(),
-        ..GoTime::from_unix(local, i64::from(nanos))
-    }
+    in_zone_of(at, GoTime::from_unix(local, i64::from(nanos)))
 }
 
 /// A number that prints as a name: `time.Month`, `time.Weekday`.
