@@ -50,7 +50,10 @@ func spent(budget time.Duration, renders int, action func()) (float64, uint64) {
 	return float64(cpu()-start) / float64(count), (allocated() - before) / uint64(count)
 }
 
-func measure(r request, budget time.Duration, renders int) measurement {
+// kept are charts that stay in memory until the end.
+var kept []*chart.Chart
+
+func measure(r request, budget time.Duration, renders int, keep bool) measurement {
 	var m measurement
 	var texts map[string]string
 	user, err := chartutil.ReadValues([]byte(r.Values))
@@ -79,7 +82,10 @@ func measure(r request, budget time.Duration, renders int) measurement {
 		m.Bytes += len(text)
 	}
 	if renders > 0 {
-		spent(0, renders, func() { _ = once() })
+		if ch, err := load(r); keep && err == nil {
+			kept = append(kept, ch)
+		}
+		spent(0, renders-1, func() { _ = once() })
 		return m
 	}
 	var loaded *chart.Chart

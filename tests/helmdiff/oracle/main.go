@@ -77,6 +77,7 @@ func main() {
 	bench := flag.Bool("bench", false, "measure instead; see bench.go")
 	budget := flag.Duration("budget", 300*time.Millisecond, "with -bench: time for each measurement")
 	renders := flag.Int("renders", 0, "with -bench: renders of each chart, for the peak of memory")
+	keep := flag.Bool("keep", false, "with -renders: drop no chart before the end")
 	flag.Parse()
 	log.SetOutput(io.Discard)
 	// A stack that grows without end kills the process; this makes it die sooner.
@@ -92,7 +93,7 @@ func main() {
 			os.Exit(1)
 		}
 		if *bench {
-			if err := out.Encode(measure(r, *budget, *renders)); err != nil {
+			if err := out.Encode(measure(r, *budget, *renders, *keep)); err != nil {
 				return
 			}
 			continue
@@ -140,7 +141,9 @@ func load(r request) (*chart.Chart, error) {
 	sort.Strings(names)
 	files := make([]*loader.BufferedFile, 0, len(names))
 	for _, name := range names {
-		files = append(files, &loader.BufferedFile{Name: name, Data: []byte(r.Files[name])})
+		// As the loaders of directories and archives do.
+		text := strings.TrimPrefix(r.Files[name], "\ufeff")
+		files = append(files, &loader.BufferedFile{Name: name, Data: []byte(text)})
 	}
 	return loader.LoadFiles(files)
 }

@@ -41,17 +41,24 @@ struct Args {
     budget: u64,
     /// `--renders N`: instead, render each chart so many times.
     renders: usize,
+    /// `--keep`: no chart is dropped before the end.
+    keep: bool,
 }
 
 impl Args {
     fn read(mut words: impl Iterator<Item = String>) -> Result<Self> {
-        let mut args = Self { budget: 100, renders: 0 };
+        let mut args = Self { budget: 100, renders: 0, keep: false };
         while let Some(word) = words.next() {
-            let value = words.next().with_context(|| format!("{word} needs a value"))?;
+            let mut value = || words.next().with_context(|| format!("{word} needs a value"));
             match word.as_str() {
-                "--budget" => args.budget = value.parse()?,
-                "--renders" => args.renders = value.parse()?,
-                _ => anyhow::bail!("usage: bench-helm [--budget MS] [--renders N] < REQUESTS"),
+                "--budget" => args.budget = value()?.parse()?,
+                "--renders" => args.renders = value()?.parse()?,
+                "--keep" => args.keep = true,
+                _ => {
+                    anyhow::bail!(
+                        "usage: bench-helm [--budget MS] [--renders N] [--keep] < REQUESTS"
+                    )
+                }
             }
         }
         Ok(args)
@@ -99,13 +106,16 @@ impl Host for Machine {
 fn main() -> Result<()> {
     let args = Args::read(std::env::args().skip(1))?;
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || -> Result<()> {
+        let mut kept = Vec::new();
         for line in std::io::stdin().lock().lines() {
             let request: Json = serde_json::from_str(&line?)?;
-            println!(
-                "{}",
-                measure(&request, &args)
-                    .unwrap_or_else(|error| json!({ "error": error.to_string() }))
-            );
+            let measured = load(&request).and_then(|chart| {
+                let measured = measure(&request, &chart, &args)?;
+                kept.extend(Some(chart).filter(|_| args.keep));
+                Ok(measured)
+            });
+            let error = |error: anyhow::Error| json!({ "error": error.to_string() });
+            println!("{}", measured.unwrap_or_else(error));
         }
         println!("{}", peak());
         Ok(())
@@ -114,16 +124,11 @@ fn main() -> Result<()> {
 }
 
 fn load(request: &Json) -> Result<Chart> {
-    if let Some(path) = request["chart"].as_str() {
-        return Ok(Chart::from_archive(&std::fs::read(path)?, &Limits::default())?);
-    }
-    let files = request["files"].as_object().into_iter().flatten();
-    let files = files
-        .map(|(name, text)| (name.clone(), text.as_str().unwrap_or_default().as_bytes().to_vec()));
-    Ok(Chart::from_directory(files, &Limits::default())?)
+    let path = request["chart"].as_str().context("no chart")?;
+    Ok(Chart::from_archive(&std::fs::read(path)?, &Limits::default())?)
 }
 
-fn measure(request: &Json, args: &Args) -> Result<Json> {
+fn measure(request: &Json, chart: &Chart, args: &Args) -> Result<Json> {
     let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
     let values: Table = yaml::read_values(&text(&request["values"]))?;
     let mut capabilities =
@@ -138,9 +143,8 @@ fn measure(request: &Json, args: &Args) -> Result<Json> {
         revision: release["revision"].as_i64().unwrap_or(1),
     };
     let budget = Budget { stack: STACK_OF_TEMPLATES, ..Budget::default() };
-    let chart = load(request)?;
     let with = |machine: Machine| -> Result<usize> {
-        let prepared = prepare(&chart, &values, Options::default(), &budget)?;
+        let prepared = prepare(chart, &values, Options::default(), &budget)?;
         let texts = prepared.texts(&release, &capabilities, Box::new(machine), &budget)?;
         Ok(texts.values().map(String::len).sum())
     };

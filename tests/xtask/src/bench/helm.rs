@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use flate2::Compression;
 use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use serde_json::{Value as Json, json};
 use vela_tests::material;
 
@@ -48,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let counting = build_ours("count", &["--features", "count"])?;
     let ours = build_ours("time", &[])?;
     let mut cases = cases(&material.join("corpus/helm"))?;
-    cases.insert(UMBRELLA.to_owned(), umbrella());
+    cases.insert(UMBRELLA.to_owned(), umbrella()?);
     cases.retain(|id, _| args.only.as_ref().is_none_or(|only| id.contains(only)));
     let requests: String = cases.values().map(|case| format!("{case}\n")).collect();
 
@@ -86,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     summary("largest", rows.get(..LARGEST.min(rows.len())).unwrap_or_default());
     println!("\n## Charts that generate private keys\n");
     keys(&keyed);
-    peaks(&ours, &go, &cases, &rows, args.renders)?;
+    Peaks { ours: &ours, go: &go, renders: args.renders.to_string() }.print(&cases, &rows)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -185,42 +187,60 @@ fn summary(of: &str, rows: &[Row]) {
     line("load bytes", |row| row.load_bytes);
 }
 
-/// Peak memory of a process that renders all charts in turn, and of one for each of some charts.
-fn peaks(
-    ours: &Path,
-    go: &Path,
-    cases: &BTreeMap<String, Json>,
-    largest: &[Row],
-    renders: usize,
-) -> Result<()> {
-    let renders = renders.to_string();
-    let peak = |command: &mut Command, requests: &str| -> Result<f64> {
-        let text = text_of(command, requests)?;
-        let last = text.lines().last().context("no peak of memory")?;
-        Ok(last.trim().parse::<f64>()? / 1024.0)
-    };
-    println!("\n## Peak memory of processes that render {renders} times\n");
-    let both = |what: &str, requests: &str, nothing: [f64; 2]| -> Result<[f64; 2]> {
-        let our = peak(as_deployed(ours).args(["--renders", &renders]), requests)?;
-        let mut command = Command::new(go);
-        let their =
-            peak(command.args(["-bench", "-renders", &renders]).env("TZ", "UTC"), requests)?;
-        let beyond = (their - nothing[1]) / (our - nothing[0]);
+/// Processes whose peaks of memory are compared.
+struct Peaks<'a> {
+    ours: &'a Path,
+    go: &'a Path,
+    renders: String,
+}
+
+impl Peaks<'_> {
+    /// Of processes that render nothing, one chart, and all of them: one after the other, and with all of them kept.
+    fn print(&self, cases: &BTreeMap<String, Json>, largest: &[Row]) -> Result<()> {
         println!(
-            "{what:<62} ours {our:>7.1} MiB, Helm {their:>7.1} MiB, {:>5.1}x, beyond nothing {beyond:>5.1}x",
-            their / our
+            "\n## Peak memory of processes that render each chart {} times, MiB\n",
+            self.renders
         );
-        Ok([our, their])
-    };
-    let nothing = both("nothing", "", [0.0; 2])?;
-    for row in largest.iter().take(PEAKS) {
-        if let Some(case) = cases.get(&row.id) {
-            both(&row.id, &format!("{case}\n"), nothing)?;
+        println!(
+            "{:<62} {:>7} {:>7} {:>7} {:>15} {:>7} {:>7}",
+            "", "Helm", "ours", "x", "without nothing", "", "x"
+        );
+        let nothing = self.both("", &[])?;
+        self.row("nothing", nothing, nothing);
+        for row in largest.iter().take(PEAKS) {
+            if let Some(case) = cases.get(&row.id) {
+                self.row(&row.id, self.both(&format!("{case}\n"), &[])?, nothing);
+            }
         }
+        let all: String = cases.values().map(|case| format!("{case}\n")).collect();
+        self.row("all charts, one after the other", self.both(&all, &[])?, nothing);
+        self.row("all charts, kept", self.both(&all, &["keep"])?, nothing);
+        Ok(())
     }
-    let requests: String = cases.values().map(|case| format!("{case}\n")).collect();
-    both("all charts in turn", &requests, nothing)?;
-    Ok(())
+
+    /// Ours and Helm's.
+    fn both(&self, requests: &str, flags: &[&str]) -> Result<[f64; 2]> {
+        let mut ours = as_deployed(self.ours);
+        ours.args(["--renders", &self.renders]).args(flags.iter().map(|flag| format!("--{flag}")));
+        let mut go = Command::new(self.go);
+        go.args(["-bench", "-renders", &self.renders]).env("TZ", "UTC");
+        go.args(flags.iter().map(|flag| format!("-{flag}")));
+        let peak = |command: &mut Command| -> Result<f64> {
+            let text = text_of(command, requests)?;
+            let last = text.lines().last().context("no peak of memory")?;
+            Ok(last.trim().parse::<f64>()? / 1024.0)
+        };
+        Ok([peak(&mut ours)?, peak(&mut go)?])
+    }
+
+    fn row(&self, what: &str, [ours, theirs]: [f64; 2], nothing: [f64; 2]) {
+        let [above, their_above] = [ours - nothing[0], theirs - nothing[1]];
+        println!(
+            "{what:<62} {theirs:>7.1} {ours:>7.1} {:>7.1} {their_above:>15.1} {above:>7.1} {:>7.1}",
+            theirs / ours,
+            their_above / above
+        );
+    }
 }
 
 /// As the chart runs the programs.
@@ -326,7 +346,7 @@ fn cases(corpus: &Path) -> Result<BTreeMap<String, Json>> {
 }
 
 /// A chart of 2 MB: forty subcharts of templates that do what most charts do.
-fn umbrella() -> Json {
+fn umbrella() -> Result<Json> {
     const SUBCHARTS: usize = 40;
     const TEMPLATES: usize = 20;
     let mut files = BTreeMap::new();
@@ -356,10 +376,20 @@ fn umbrella() -> Json {
         }
     }
     files.insert("Chart.yaml".to_owned(), root);
-    json!({
-        "files": files, "values": "", "kubeVersion": "v1.34.0", "apiVersions": ["v1", "apps/v1"],
+    let path = material::target().join("umbrella.tgz");
+    let mut archive =
+        tar::Builder::new(GzEncoder::new(File::create(&path)?, Compression::default()));
+    for (name, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, format!("{UMBRELLA}/{name}"), text.as_bytes())?;
+    }
+    archive.into_inner()?.finish()?;
+    Ok(json!({
+        "chart": path, "values": "", "kubeVersion": "v1.34.0", "apiVersions": ["v1", "apps/v1"],
         "release": {"name": "rel", "namespace": "ns", "isUpgrade": false, "revision": 1},
-    })
+    }))
 }
 
 const HELPERS: &str = r#"{{- define "NAME.fullname" -}}
