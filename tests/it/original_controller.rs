@@ -1,5 +1,5 @@
 //! Our controller and KubeVela's, the same sequence over a hub and two members: deploy, scale, move, delete. What is in the members is
-//! the same, and ours asks them for no more.
+//! the same, and ours asks them for no more. And a hub with its members is handed over from one to the other, and back.
 //!
 //! `VELA_ORIGINAL_CONTROLLER` names KubeVela's program (`go build ./cmd/core` in its module); without it there is nothing to compare
 //! with. It reaches the members as its chart lets it: through KubeVela's gateway (`vela_tests::controlplane`).
@@ -33,6 +33,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 const CALM: Duration = Duration::from_secs(3);
 /// Edits of which the median is taken.
 const EDITS: usize = 30;
+/// Applications that are handed over.
+const APPLICATIONS: usize = 20;
 
 /// Labels and annotations that say when something was written, in which version, or what was: the object itself, and a hash of it and of
 /// the version.
@@ -45,8 +47,51 @@ const OF_ITS_OWN: [&str; 4] = [
 
 /// What runs on the hub.
 enum Control {
-    Ours { _deployed: Box<Deployed> },
+    Ours(Box<Deployed>),
     Original { _gateway: OriginalGateway, controller: Process },
+}
+
+/// KubeVela's controller, and the definitions that both have.
+struct Original {
+    program: PathBuf,
+    definitions: PathBuf,
+}
+
+impl Original {
+    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+    fn find() -> Option<Self> {
+        let Some(program) = std::env::var_os("VELA_ORIGINAL_CONTROLLER").map(PathBuf::from) else {
+            eprintln!("SKIPPED: VELA_ORIGINAL_CONTROLLER does not name KubeVela's controller");
+            return None;
+        };
+        let Some(material) = material::conformance() else {
+            eprintln!("SKIPPED: the definitions of KubeVela are not there");
+            return None;
+        };
+        let definitions = material.join("recordings/definitions/builtin/definitions.jsonl");
+        Some(Self { program, definitions })
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            definitions: Some(self.definitions.clone()),
+            controller_flags: vec!["--allow-loopback-clusters".to_owned()],
+            values: vec![
+                "multicluster.enabled=true".to_owned(),
+                "authentication.enabled=false".to_owned(),
+            ],
+            ..Options::default()
+        }
+    }
+
+    /// Starts it as its chart does.
+    async fn start(&self, hub: &Cluster) -> Control {
+        original(hub, &self.options(), &self.program).await
+    }
+
+    async fn start_ours(&self, hub: &Cluster) -> Control {
+        Control::Ours(Box::new(Deployed::start(hub, &binaries(), &self.options()).await.unwrap()))
+    }
 }
 
 struct Side {
@@ -67,21 +112,13 @@ struct Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[allow(clippy::print_stderr, reason = "a test that is skipped says so, and figures are shown")]
+#[allow(clippy::print_stderr, reason = "figures are shown")]
 async fn members_see_from_ours_no_more_than_from_the_original() {
-    let Some(program) = std::env::var_os("VELA_ORIGINAL_CONTROLLER").map(PathBuf::from) else {
-        eprintln!("SKIPPED: VELA_ORIGINAL_CONTROLLER does not name KubeVela's controller");
-        return;
-    };
-    let Some(material) = material::conformance() else {
-        eprintln!("SKIPPED: the definitions of KubeVela are not there");
-        return;
-    };
-    let definitions = material.join("recordings/definitions/builtin/definitions.jsonl");
-    let original = Side::start("original", &definitions, Some(&program)).await;
+    let Some(theirs) = Original::find() else { return };
+    let original = Side::start("original", &theirs, true).await;
     let of_original = original.sequence().await;
     original.stop();
-    let ours = Side::start("ours", &definitions, None).await;
+    let ours = Side::start("ours", &theirs, false).await;
     let of_ours = ours.sequence().await;
     ours.stop();
     for ((operation, ours), (_, original)) in of_ours.0.iter().zip(&of_original.0) {
@@ -96,26 +133,53 @@ async fn members_see_from_ours_no_more_than_from_the_original() {
     }
 }
 
+/// Neither writes to members what is as the other left it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hub_with_members_is_handed_over_and_back() {
+    let Some(theirs) = Original::find() else { return };
+    let mut side = Side::start("handover", &theirs, true).await;
+    let from = side.positions();
+    side.all_arrive("1").await;
+    side.rests(from).await;
+
+    let Control::Original { controller, .. } = &side.control else { panic!("it is KubeVela's") };
+    controller.stop(LIMIT).unwrap();
+    let from = side.positions();
+    side.control = theirs.start_ours(&side.hub).await;
+    let Control::Ours(ours) = &side.control else { panic!("it is ours") };
+    until("the Applications to be adopted", LIMIT, async || {
+        let of_applications = "controller=\"application\"";
+        let count =
+            ours.controller.metric_of("controller_runtime_reconcile_total", of_applications).await;
+        count.unwrap() >= f64::from(u32::try_from(APPLICATIONS).unwrap())
+    })
+    .await;
+    side.rests(from).await;
+    assert_eq!(side.writes(from), []);
+    // It is in charge.
+    side.all_arrive("2").await;
+    side.rests(from).await;
+
+    ours.stop(LIMIT).unwrap();
+    ours.admission.close(&side.hub).await.unwrap();
+    let from = side.positions();
+    side.control = theirs.start(&side.hub).await;
+    // Its first reconcile of each asks the members for what they have.
+    until("the Applications to be seen", LIMIT, async || !side.requests(from).is_empty()).await;
+    side.rests(from).await;
+    assert_eq!(side.writes(from), []);
+    side.all_arrive("3").await;
+    side.stop();
+}
+
 impl Side {
-    async fn start(name: &str, definitions: &std::path::Path, program: Option<&PathBuf>) -> Self {
+    async fn start(name: &str, theirs: &Original, is_original: bool) -> Self {
         let start =
             async |part: &str| Cluster::start_lean(&format!("{name}-{part}")).await.unwrap();
         let (hub, east, west) = (start("hub").await, start("east").await, start("west").await);
-        let options = Options {
-            definitions: Some(definitions.to_owned()),
-            controller_flags: vec!["--allow-loopback-clusters".to_owned()],
-            values: vec![
-                "multicluster.enabled=true".to_owned(),
-                "authentication.enabled=false".to_owned(),
-            ],
-            ..Options::default()
-        };
-        let control = match program {
-            None => {
-                let deployed = Deployed::start(&hub, &binaries(), &options).await.unwrap();
-                Control::Ours { _deployed: Box::new(deployed) }
-            }
-            Some(program) => original(&hub, &options, program).await,
+        let control = match is_original {
+            false => theirs.start_ours(&hub).await,
+            true => theirs.start(&hub).await,
         };
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
@@ -137,6 +201,43 @@ impl Side {
         }
     }
 
+    /// Where the members' audit logs are now.
+    fn positions(&self) -> [u64; 2] {
+        [&self.east, &self.west].map(|it| audit::position(&it.audit_log()).unwrap())
+    }
+
+    /// What was asked of the members that changes something, from there on.
+    fn writes(&self, from: [u64; 2]) -> Vec<(String, String)> {
+        let is_write = |verb: &str| !["get", "list"].contains(&verb);
+        self.requests(from).into_keys().filter(|(verb, _)| is_write(verb)).collect()
+    }
+
+    /// Waits until an edit of every Application is in the members.
+    async fn all_arrive(&self, value: &str) {
+        for index in 0..APPLICATIONS {
+            let name = format!("handed-{index}");
+            self.write(&application(&name, 1, &["east", "west"], value)).await;
+        }
+        for member in [&self.east, &self.west] {
+            let all: Api<ConfigMap> = Api::namespaced(member.client().await.unwrap(), NAMESPACE);
+            until("the edits in the member", LIMIT, async || {
+                let items = all.list(&ListParams::default()).await.unwrap().items;
+                let has = |map: &&ConfigMap| map.data.as_ref().is_some_and(|it| it["v"] == value);
+                items.iter().filter(has).count() == APPLICATIONS
+            })
+            .await;
+        }
+        until("the Applications to run", LIMIT, async || {
+            let all = self.applications().await.list(&ListParams::default()).await.unwrap();
+            all.items.iter().all(|app| {
+                let status = &app.data["status"];
+                status["status"] == "running"
+                    && status["observedGeneration"] == json!(app.metadata.generation)
+            })
+        })
+        .await;
+    }
+
     async fn applications(&self) -> Api<DynamicObject> {
         let kind = resource("core.oam.dev/v1beta1", "Application");
         Api::namespaced_with(self.hub.client().await.unwrap(), NAMESPACE, &kind)
@@ -151,7 +252,7 @@ impl Side {
             ("move", 3, &["west"]),
             ("delete", 0, &[]),
         ] {
-            let from = [&self.east, &self.west].map(|it| audit::position(&it.audit_log()).unwrap());
+            let from = self.positions();
             if clusters.is_empty() {
                 let all = self.applications().await;
                 all.delete(APP, &DeleteParams::default()).await.unwrap();

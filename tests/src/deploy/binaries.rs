@@ -17,6 +17,11 @@ pub enum Profile {
     Release,
 }
 
+const DEPLOYABLES: [&str; 2] = ["vela-webhook", "vela-controller"];
+const GATEWAY: &str = "vela-gateway";
+/// The profile in which the gateway is shipped.
+const SMALL: &str = "small";
+
 /// Where the programs are.
 #[derive(Debug, Clone)]
 pub struct Binaries {
@@ -34,7 +39,8 @@ impl Binaries {
     /// # Errors
     /// When the build fails; cargo has said why on standard error.
     pub fn build(profile: Profile) -> Result<Self> {
-        Self::build_some(profile, &["vela-webhook", "vela-controller"])
+        Self::build_some(profile, &DEPLOYABLES)?;
+        Ok(Self::find(profile))
     }
 
     /// Builds the gateway, too.
@@ -42,15 +48,25 @@ impl Binaries {
     /// # Errors
     /// As [`Binaries::build`].
     pub fn with_gateway(profile: Profile) -> Result<Self> {
-        Self::build_some(profile, &["vela-webhook", "vela-controller", "vela-gateway"])
+        match profile {
+            Profile::Dev => Self::build_some(profile, &[DEPLOYABLES[0], DEPLOYABLES[1], GATEWAY])?,
+            Profile::Release => {
+                Self::build_some(profile, &DEPLOYABLES)?;
+                Self::build_some(profile, &[GATEWAY])?;
+            }
+        }
+        Ok(Self::find(profile))
     }
 
-    fn build_some(profile: Profile, names: &[&str]) -> Result<Self> {
+    fn build_some(profile: Profile, names: &[&str]) -> Result<()> {
         let (folder, selected, flags): (_, _, &[&str]) = match profile {
             // Of the whole workspace, so that features are those of `cargo test` and nothing is
             // compiled twice.
             Profile::Dev => ("debug", "--bin", &["--workspace"]),
             // Exactly what ships, but for the slow link.
+            Profile::Release if names == [GATEWAY] => {
+                (SMALL, "-p", &["--profile", SMALL, "--config", "profile.small.lto=false"])
+            }
             Profile::Release => {
                 ("release", "-p", &["--release", "--config", "profile.release.lto=false"])
             }
@@ -70,20 +86,21 @@ impl Binaries {
             );
         }
         step.done();
-        Ok(Self::find(profile))
+        Ok(())
     }
 
     /// Where they are, built or not.
     #[must_use]
     pub fn find(profile: Profile) -> Self {
-        let dir = material::target().join(match profile {
-            Profile::Dev => "debug",
-            Profile::Release => "release",
-        });
+        let (folder, small) = match profile {
+            Profile::Dev => ("debug", "debug"),
+            Profile::Release => ("release", SMALL),
+        };
+        let path = |folder: &str, name: &str| material::target().join(folder).join(name);
         Self {
-            controller: dir.join("vela-controller"),
-            webhook: dir.join("vela-webhook"),
-            gateway: dir.join("vela-gateway"),
+            controller: path(folder, "vela-controller"),
+            webhook: path(folder, "vela-webhook"),
+            gateway: path(small, GATEWAY),
         }
     }
 }

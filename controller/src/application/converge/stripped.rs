@@ -2,6 +2,7 @@
 //! does so before it refuses the name. It is recorded again, without its content until the next run, as long as the live object
 //! is this Application's.
 
+use serde_json::{Value, json};
 use vela_api::Application;
 use vela_api::names::event;
 use vela_apply::object::is_local;
@@ -42,7 +43,7 @@ async fn record_lost(session: &mut Session<'_>, before: &Recorded) -> Result<(),
     for (api_version, key) in lost.filter(|(_, key)| !session.trackers.record_any(key)) {
         let live = session.reach(&key.cluster)?.live.get(api_version, key).await?;
         let ours = |live: &Live| !live.deleting && live.owner.as_ref() == Some(&session.owner);
-        objects.extend(live.filter(|live| ours(live)).map(|live| live.value()));
+        objects.extend(live.filter(|live| ours(live)).map(|live| described(&live)));
     }
     if objects.is_empty() {
         return Ok(());
@@ -51,4 +52,11 @@ async fn record_lost(session: &mut Session<'_>, before: &Recorded) -> Result<(),
     let text = messages::recorded_again(objects.len());
     session.ctx.events.emit(&session.about, Severity::Warning, event::RECORDED_AGAIN, &text, "");
     Ok(())
+}
+
+/// What a record says of an object, and rules about its collection ask for.
+fn described(live: &Live) -> Value {
+    let mut object = live.value();
+    let mut part = |key: &str| object.get_mut(key).map(Value::take).unwrap_or_default();
+    json!({"apiVersion": part("apiVersion"), "kind": part("kind"), "metadata": part("metadata")})
 }
