@@ -9,7 +9,7 @@
 //! | `CONTROLLER_PID`, `WEBHOOK_PID` | process ids |
 //! | `CONTROLLER_LOG`, `WEBHOOK_LOG` | their output |
 //! | `WEBHOOK_URL`, `CA_FILE` | where the webhook answers, and who signed its certificate |
-//! | `MEMBER_1_KUBECONFIG`, `MEMBER_1_AUDIT_LOG`, ... | the clusters that joined with `--members N`: etcd and an API server each, and a gateway for clients |
+//! | `MEMBER_1_KUBECONFIG`, `MEMBER_1_AUDIT_LOG`, ... | the clusters that joined with `--members N`: etcd and an API server each (with `--whole-members` controllers and a node, too), and a gateway for clients |
 //! | `KILL_CMD`, `START_CMD` | `kill -9` of the controller; start it again and wait until ready |
 //! | `RUN_DIR` | the folder with all of it |
 
@@ -56,11 +56,20 @@ pub(crate) struct Setup {
     /// This many further clusters join under the names member-1, member-2, ...
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) members: usize,
+    /// The further clusters have controllers and a node, too, on which containers only seem to run
+    #[arg(long)]
+    whole_members: bool,
     #[command(flatten)]
     pace: Paced,
     /// Use the cluster of this kubeconfig instead of starting one; there is no audit log then
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+}
+
+impl Setup {
+    fn kind(&self) -> Kind {
+        if self.whole_members { Kind::Whole } else { Kind::Lean }
+    }
 }
 
 /// How a control plane of our own is started.
@@ -92,7 +101,7 @@ pub(crate) fn under(args: &Setup, command: &[OsString]) -> Result<ExitCode> {
     let deployed = runtime.block_on(Deployed::start(&cluster, &binaries, &options))?;
     let controller = Arc::new(deployed.controller);
     let control = Control::start(Arc::clone(&cluster), Arc::clone(&controller), runtime.handle())?;
-    let members = runtime.block_on(members(&cluster, args.members, Kind::Lean))?;
+    let members = runtime.block_on(members(&cluster, args.members, args.kind()))?;
     let gateway = runtime.block_on(gateway(&cluster, &binaries, &options, args.members))?;
 
     let mut command = prepared(command, &cluster, &controller, &deployed.webhook, &control)?;
@@ -139,12 +148,12 @@ pub(crate) async fn members(hub: &Cluster, count: usize, kind: Kind) -> Result<V
     Ok(all)
 }
 
-/// The gateway, through which clients reach members; without members there is none.
 /// The programs; the gateway only where clusters join.
 pub(crate) fn binaries(profile: Profile, members: usize) -> Result<Binaries> {
     if members == 0 { Binaries::build(profile) } else { Binaries::with_gateway(profile) }
 }
 
+/// The gateway, through which clients reach members; without members there is none.
 pub(crate) async fn gateway(
     hub: &Cluster,
     binaries: &Binaries,
