@@ -13,12 +13,14 @@ use vela_cluster::members::{Member, State};
 use super::Clusters;
 use crate::queue::Key;
 
-/// Applications of one cluster that are woken in the first second.
-const AT_FIRST: usize = 5;
-/// The most in one second.
-const MAX_AT_ONCE: usize = 320;
-/// That second.
-const PACE: Duration = Duration::from_secs(1);
+/// How often some are woken: spread over time they keep nobody waiting for all of them.
+const PACE: Duration = Duration::from_millis(200);
+/// Applications of one cluster that are woken each time in the first second.
+const AT_FIRST: usize = 1;
+/// The most each time.
+const MAX_AT_ONCE: usize = 64;
+/// After so many times, a second, there are twice as many.
+const DOUBLED_AFTER: u32 = 5;
 
 /// How urgent an Application is: a deletion, a workflow that runs, everything else.
 pub(crate) type Urgency<'a> = &'a (dyn Fn(&Key) -> u8 + Send + Sync);
@@ -28,6 +30,8 @@ pub(crate) type Urgency<'a> = &'a (dyn Fn(&Key) -> u8 + Send + Sync);
 struct Returned {
     apps: BTreeSet<Key>,
     at_once: usize,
+    /// How often that many were woken.
+    turns: u32,
 }
 
 /// What waits to be woken.
@@ -47,7 +51,7 @@ impl Returns {
         }
         if !apps.is_empty() {
             let mut waiting = self.waiting.lock();
-            let new = || Returned { apps: BTreeSet::new(), at_once: AT_FIRST };
+            let new = || Returned { apps: BTreeSet::new(), at_once: AT_FIRST, turns: 0 };
             let of = waiting.entry(cluster.to_owned()).or_insert_with(new);
             of.apps.extend(apps.iter().cloned());
             self.news.notify_one();
@@ -68,7 +72,12 @@ impl Returns {
             let later = all.split_off(all.len().min(of.at_once));
             out.extend(all.into_iter().map(|(_, app)| app));
             of.apps = later.into_iter().map(|(_, app)| app).collect();
-            of.at_once = if is_well { (of.at_once * 2).min(MAX_AT_ONCE) } else { AT_FIRST };
+            of.turns = of.turns.saturating_add(1);
+            if !is_well {
+                (of.at_once, of.turns) = (AT_FIRST, 0);
+            } else if of.turns == DOUBLED_AFTER {
+                (of.at_once, of.turns) = ((of.at_once * 2).min(MAX_AT_ONCE), 0);
+            }
             !of.apps.is_empty()
         });
         out
@@ -121,11 +130,16 @@ mod tests {
         assert!(returns.put("edge", &apps(0..100)) && returns.put("edge", &apps(50..100)));
         let urgent = |app: &Key| u8::from(!["042", "099"].contains(&&*app.name));
         let names = |all: Vec<Key>| all.iter().map(|app| app.name.to_string()).collect::<Vec<_>>();
-        let first = names(returns.turn(|_| Some(true), &urgent));
-        assert_eq!(first, ["042", "099", "000", "001", "002"]);
-        let counts = [true, true, false, true, true, true]
-            .map(|is_well| returns.turn(|_| Some(is_well), &urgent).len());
-        assert_eq!(counts, [10, 20, 40, 5, 10, 10]);
+        let mut in_a_second = |is_well: bool| {
+            let turn = |_| names(returns.turn(|_| Some(is_well), &urgent));
+            (0..DOUBLED_AFTER).map(turn).collect::<Vec<_>>()
+        };
+        assert_eq!(in_a_second(true).concat(), ["042", "099", "000", "001", "002"]);
+        let counts = [true, false, true, true]
+            .map(|is_well| in_a_second(is_well).iter().map(Vec::len).collect::<Vec<_>>());
+        assert_eq!(counts, [[2; 5], [4, 1, 1, 1, 1], [1; 5], [2; 5]]);
+        let left = std::iter::repeat_with(|| in_a_second(true).concat().len());
+        assert_eq!(left.take(5).collect::<Vec<_>>(), [20, 40, 2, 0, 0]);
         assert!(returns.is_empty());
     }
 
@@ -136,7 +150,8 @@ mod tests {
         returns.put("edge", &apps(0..10));
         returns.put("other", &apps(10..12));
         let is_well = |cluster: &str| (cluster == "other").then_some(true);
-        assert_eq!(returns.turn(is_well, &|_| 0).len(), 2);
+        let turns = [0; 2].map(|_| returns.turn(is_well, &|_| 0).len());
+        assert_eq!(turns, [1, 1]);
         assert!(returns.is_empty());
     }
 }

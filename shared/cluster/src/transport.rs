@@ -25,6 +25,7 @@ use tower_http::ServiceExt as _;
 use tower_http::decompression::DecompressionLayer;
 
 use crate::members::address::{AddressRules, Resolver};
+use crate::members::body::is_watch;
 use crate::members::proxy::{Kind as ProxyKind, Proxy};
 
 /// The parts of a client, before limits.
@@ -150,7 +151,9 @@ impl Over for Parts {
             }
         };
         let client = tower::service_fn(move |request: Request<Body>| match &shared {
-            Some(shared) if !is_watch(request.uri()) => shared.request(request),
+            Some(shared) if !is_watch(request.uri().query().unwrap_or_default()) => {
+                shared.request(request)
+            }
             _ => alone.request(request),
         });
         let service = ServiceBuilder::new()
@@ -189,12 +192,6 @@ where
         .build(connector)
 }
 
-/// Whether a request is a watch: it is answered for minutes.
-fn is_watch(uri: &Uri) -> bool {
-    let mut parameters = uri.query().unwrap_or_default().split('&');
-    parameters.any(|parameter| parameter == "watch=true" || parameter == "watch=1")
-}
-
 pub(crate) fn tcp(rules: Option<AddressRules>) -> HttpConnector<Resolver> {
     let mut connector = HttpConnector::new_with_resolver(Resolver::new(rules));
     connector.enforce_http(false);
@@ -213,19 +210,6 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-
-    #[test]
-    fn watches_are_known_by_their_query() {
-        for (path, expected) in [
-            ("/api/v1/pods?watch=true&resourceVersion=7", true),
-            ("/api/v1/pods?allowWatchBookmarks=true&watch=1", true),
-            ("/api/v1/pods?watch=false", false),
-            ("/api/v1/pods?labelSelector=watch%3Dtrue", false),
-            ("/api/v1/watch", false),
-        ] {
-            assert_eq!(is_watch(&path.parse().unwrap()), expected, "{path}");
-        }
-    }
 
     #[tokio::test]
     async fn a_handshake_that_nobody_answers_ends() {

@@ -21,7 +21,7 @@ const DISCOVERY: usize = 4 << 20;
 const EVENT: usize = 8 << 20;
 
 /// Whether a request begins a watch.
-pub(super) fn is_watch(query: &str) -> bool {
+pub(crate) fn is_watch(query: &str) -> bool {
     query.split('&').any(|part| matches!(part, "watch" | "watch=true" | "watch=1"))
 }
 

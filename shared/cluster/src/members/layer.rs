@@ -126,9 +126,18 @@ where
             };
             drop((waiting, permit));
             gate.hear(heard);
-            answer
+            answer.map(|answer| answer.map(|body| doubted(body, gate)))
         })
     }
+}
+
+/// A body that has its member probed if it breaks off: watches end so when the member goes away, and it is known at once.
+fn doubted(body: Box<DynBody>, gate: Arc<Gate>) -> Box<DynBody> {
+    let doubt = move |error: BoxError| {
+        gate.doubt(Duration::ZERO);
+        error
+    };
+    Box::new(http_body_util::BodyExt::map_err(body, doubt))
 }
 
 fn unanswered(error: BoxError) -> Error {
@@ -320,6 +329,25 @@ mod tests {
         let error = unanswered(asking.await.map(|_| ()).unwrap_err());
         assert!(matches!(error, Error::Unreachable { .. }), "{error}");
         assert_eq!(gate.in_flight.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_has_the_member_probed() {
+        let gate = Arc::new(Gate::new("edge", Arc::new(|_, _| {})));
+        gate.hear(Heard::Answer(200, Duration::ZERO));
+        gate.identify();
+        for breaks in [false, true] {
+            let server = tower::service_fn(move |_: Request<Body>| async move {
+                let frames = futures::stream::iter(breaks.then(|| Err("cut".into())));
+                let body: Box<DynBody> = Box::new(http_body_util::StreamBody::new(frames));
+                Ok::<_, BoxError>(Response::new(body))
+            });
+            let mut guarded = MemberLayer(Arc::clone(&gate)).layer(server);
+            let request = Request::get("/api/v1/nodes?watch=true").body(Body::empty()).unwrap();
+            let body = guarded.call(request).await.unwrap().into_body();
+            assert_eq!(whole(body).await.is_err(), breaks);
+            assert_eq!(gate.doubted.load(std::sync::atomic::Ordering::Acquire), breaks);
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@
 
 pub(crate) mod address;
 mod arrival;
-mod body;
+pub(crate) mod body;
 mod connect;
 mod dynamic;
 mod exchange;
