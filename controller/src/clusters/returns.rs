@@ -130,7 +130,7 @@ mod tests {
         assert!(returns.put("edge", &apps(0..100)) && returns.put("edge", &apps(50..100)));
         let urgent = |app: &Key| u8::from(!["042", "099"].contains(&&*app.name));
         let names = |all: Vec<Key>| all.iter().map(|app| app.name.to_string()).collect::<Vec<_>>();
-        let mut in_a_second = |is_well: bool| {
+        let in_a_second = |is_well: bool| {
             let turn = |_| names(returns.turn(|_| Some(is_well), &urgent));
             (0..DOUBLED_AFTER).map(turn).collect::<Vec<_>>()
         };
