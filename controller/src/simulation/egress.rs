@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::egress::calls::Slot;
 use crate::queue::Key;
 
-use super::{NAMESPACE, World, application};
+use super::{NAMESPACE, World, application, define_step};
 
 /// A call that has no answer leaves the step waiting.
 fn template(import: &str, call: &str) -> String {
@@ -24,12 +24,7 @@ parameter: {{}}
 fn apply(world: &World, import: &str, call: &str) {
     let template = template(import, call);
     world.server.by_another_writer(|state| {
-        state.put(
-            "workflowstepdefinitions",
-            json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "WorkflowStepDefinition",
-                "metadata": {"name": "call", "namespace": "vela-system"},
-                "spec": {"schematic": {"cue": {"template": template}}}}),
-        );
+        define_step(state, "call", &template);
         let mut app = application("a", &[("c", &["x"], "1")]);
         app["spec"]["workflow"] = json!({"steps": [{"name": "s", "type": "call"}]});
         state.put("applications", app);

@@ -447,6 +447,16 @@ fn judge_maps(state: &mut State, status: Value) {
     state.put("componentdefinitions", definition);
 }
 
+/// Puts a definition of a step there.
+fn define_step(state: &mut State, name: &str, template: &str) {
+    state.put(
+        "workflowstepdefinitions",
+        json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "WorkflowStepDefinition",
+            "metadata": {"name": name, "namespace": "vela-system"},
+            "spec": {"schematic": {"cue": {"template": template}}}}),
+    );
+}
+
 /// An Application of components `(name, names of its ConfigMaps, value)`.
 fn application(name: &str, components: &[(&str, &[&str], &str)]) -> Value {
     let components: Vec<Value> = components

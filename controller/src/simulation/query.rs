@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::clusters::{self, disconnect, work};
-use super::{NAMESPACE, World, application};
+use super::{NAMESPACE, World, application, define_step};
 
 /// The step fails with the message it got.
 const ASK: &str = r#"
@@ -22,12 +22,7 @@ parameter: {name: string, namespace: string}
 async fn query(account: Option<&str>, name: &str, namespace: &str) -> Value {
     let world = World::new();
     world.server.by_another_writer(|state| {
-        state.put(
-            "workflowstepdefinitions",
-            json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "WorkflowStepDefinition",
-                "metadata": {"name": "ask", "namespace": "vela-system"},
-                "spec": {"schematic": {"cue": {"template": ASK}}}}),
-        );
+        define_step(state, "ask", ASK);
         let mut theirs = application("theirs", &[("c", &["x"], "1")]);
         theirs["metadata"]["namespace"] = json!("m");
         state.put("applications", theirs);
@@ -84,12 +79,7 @@ parameter: {}
 "#;
     let world = clusters::world();
     world.server.by_another_writer(|state| {
-        state.put(
-            "workflowstepdefinitions",
-            json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "WorkflowStepDefinition",
-                "metadata": {"name": "ask", "namespace": "vela-system"},
-                "spec": {"schematic": {"cue": {"template": ASK}}}}),
-        );
+        define_step(state, "ask", ASK);
         let mut asks = application("asks", &[]);
         asks["spec"]["workflow"] = json!({"steps": [{"name": "s", "type": "ask"}]});
         state.put("applications", asks);

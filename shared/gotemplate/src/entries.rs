@@ -122,20 +122,26 @@ impl<V> Default for Entries<V> {
     }
 }
 
+/// Sorts entries by key; of those of one key the last stays.
+pub fn last_of_each<K: Ord, V>(entries: &mut Vec<(K, V)>) {
+    if entries.is_sorted_by(|(a, _), (b, _)| a < b) {
+        return;
+    }
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    entries.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            std::mem::swap(&mut later.1, &mut kept.1);
+        }
+        same
+    });
+}
+
 impl<V> FromIterator<(Str, V)> for Entries<V> {
     /// Of entries of one key the last counts.
     fn from_iter<I: IntoIterator<Item = (Str, V)>>(entries: I) -> Self {
         let mut list: Vec<(Str, V)> = entries.into_iter().collect();
-        if !list.is_sorted_by(|(a, _), (b, _)| a < b) {
-            list.sort_by(|(a, _), (b, _)| a.cmp(b));
-            list.dedup_by(|later, kept| {
-                let same = later.0 == kept.0;
-                if same {
-                    std::mem::swap(&mut later.1, &mut kept.1);
-                }
-                same
-            });
-        }
+        last_of_each(&mut list);
         list.shrink_to_fit();
         Self(Repr::List(list))
     }

@@ -47,7 +47,7 @@ pub use args::Args;
 pub use budget::{Budget, Exceeded, Limits};
 pub use builtin::{html_escape, js_escape, query_escape};
 pub use call::Call;
-pub use entries::Entries;
+pub use entries::{Entries, last_of_each};
 pub use error::{Error, ExecError, Failure, Location, ParseError};
 pub use exec::Executor;
 pub use fmt::{TooDeep, print, printf, println, quote};

@@ -436,16 +436,7 @@ fn plain_node<'a>(scalar: &Scalar, text: Cow<'a, str>) -> Node<'a> {
 
 /// Fields by key, the last of each.
 fn sorted(mut fields: Fields<'_>) -> Fields<'_> {
-    if !fields.is_sorted_by(|(a, _), (b, _)| a < b) {
-        fields.sort_by(|(a, _), (b, _)| a.cmp(b));
-        fields.dedup_by(|later, kept| {
-            let same = later.0 == kept.0;
-            if same {
-                std::mem::swap(&mut later.1, &mut kept.1);
-            }
-            same
-        });
-    }
+    gotemplate::last_of_each(&mut fields);
     fields
 }
 
