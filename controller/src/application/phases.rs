@@ -383,7 +383,8 @@ async fn artifacts(
     let mut all = Vec::new();
     // No cluster and no namespace is decided yet: artifacts are what all placements have in common.
     for one in &app.spec.components {
-        let part = parse::parse_component(one, used, &ctx.definitions)?;
+        let source = parse::Source::of(&ctx.definitions, app);
+        let part = parse::parse_component(one, used, source)?;
         let placement = Placement::default();
         let rendered = component::render(ctx, common, &part, &placement, None, true).await?;
         all.push((one.name.as_str(), rendered));

@@ -52,12 +52,6 @@ pub(crate) fn definition_not_found(
     }
 }
 
-/// A definition that a pinned revision does not hold.
-#[must_use]
-pub(crate) fn definition_not_in_revision(kind: &str, name: &str) -> String {
-    format!("{kind} {name:?} not found in the application revision")
-}
-
 /// Something about one component.
 #[must_use]
 pub(crate) fn in_component(component: &str, text: &str) -> String {

@@ -22,6 +22,7 @@ mod ledger;
 mod legacy;
 mod many_components;
 mod members;
+mod named_clusters;
 mod not_executed;
 mod notify;
 mod on_failure;

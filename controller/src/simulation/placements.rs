@@ -125,6 +125,56 @@ async fn late_traits_see_the_workload_of_their_place_and_copy() {
     assert_eq!(maps(&world), BTreeMap::new());
 }
 
+/// A step that overrides by itself: only its template names the trait.
+const OVERRIDE: &str = r#"
+import "vela/op"
+
+deploy: op.#Deploy & {
+    policies: [], parallelism: 5, ignoreTerraformComponent: true
+    inlinePolicies: [{type: "override", name: "late", properties: components: [{traits: [{type: parameter.trait}]}]}]
+}
+parameter: trait: string
+"#;
+
+#[tokio::test]
+async fn a_trait_that_only_the_template_of_a_step_names_is_found() {
+    let world = World::new();
+    define(&world);
+    world.server.by_another_writer(|state| {
+        let mut definition =
+            state.get("workflowstepdefinitions", "vela-system", "deploy").cloned().unwrap();
+        definition["metadata"] = json!({"name": "override", "namespace": "vela-system"});
+        definition["spec"]["schematic"]["cue"]["template"] = json!(OVERRIDE);
+        state.put("workflowstepdefinitions", definition);
+    });
+    let mut process = world.start();
+    let put = |named: &str| {
+        world.server.by_another_writer(|state| {
+            let mut app = application("a", &[("c", &[], "1")]);
+            app["spec"]["workflow"] = json!({"steps": [
+                {"name": "s", "type": "override", "properties": {"trait": named}}]});
+            if let Some(stored) = state.get("applications", "n", "a") {
+                app["metadata"] = stored["metadata"].clone();
+                app["status"] = stored["status"].clone();
+            }
+            state.put("applications", app);
+        });
+    };
+    put("late");
+    world.settle(&mut process, "a").await;
+    assert_eq!(world.app("a")["status"]["status"], "running", "{:#}", world.app("a")["status"]);
+    let both = ["late", "w"].map(|name| (format!("n/{name}"), "n1".to_owned()));
+    assert_eq!(maps(&world), both.into());
+    put("nobody");
+    for _ in 0..3 {
+        world.reconcile(&process, "a").await;
+    }
+    let status = world.app("a")["status"].clone();
+    let message = status["workflow"]["steps"][0]["message"].as_str().unwrap();
+    let missing = "TraitDefinition \"nobody\" not found in namespaces n and vela-system";
+    assert!(message.contains(missing), "{message}");
+}
+
 /// A ConfigMap or a Namespace, with the namespace that the value says; a step may delete one.
 const ANYTHING: &str = r#"
 output: {apiVersion: "v1", kind: parameter.names[0],

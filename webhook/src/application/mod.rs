@@ -116,7 +116,7 @@ impl Admit for Validate {
             if let (Some(old), Some(old_app)) = (&old, &old_app) {
                 removed(old, &object, &mut findings);
                 immutable::check(&subject, old_app, &mut findings);
-                published(&subject, old, old_app, &mut findings);
+                published(&subject, old, &mut findings);
             }
         }
         Decision::of(findings.problems, findings.warnings, &request.uid)
@@ -233,10 +233,9 @@ fn publishable(subject: &Subject<'_>, findings: &mut Findings) {
 }
 
 /// Edits under an unchanged publishVersion are not deployed: say so.
-fn published(subject: &Subject<'_>, old: &Value, old_app: &App<'_>, findings: &mut Findings) {
+fn published(subject: &Subject<'_>, old: &Value, findings: &mut Findings) {
     let Some(version) = subject.app.annotation(annotation::PUBLISH_VERSION) else { return };
-    let is_same = old_app.annotation(annotation::PUBLISH_VERSION) == Some(version);
-    if !version.is_empty() && is_same && old.get("spec") != subject.object.get("spec") {
+    if subject.is_published() && old.get("spec") != subject.object.get("spec") {
         findings.warnings.push(messages::published_edit(version));
     }
 }

@@ -310,7 +310,8 @@ pub(crate) fn require(subject: &Subject<'_>, name: &str, field: &Field, findings
             && subject.world.object(ObjectKind::Policy, subject.namespace, name).is_some());
     if !is_known {
         let nearest = vela_serve::nearest(name, named.iter().map(String::as_str));
-        findings.push(
+        findings.refuse_if(
+            !subject.is_published(),
             Rule::Workflow,
             Reason::NotFound,
             field.clone(),

@@ -46,6 +46,15 @@ impl Subject<'_> {
     pub(crate) fn is_new(&self, component: &model::Component<'_>) -> bool {
         !self.old.is_some_and(|old| old.components.contains(component))
     }
+
+    /// Whether an edit is not deployed, since the publishVersion stays. The revision of that version counts then, which holds the
+    /// Workflow and the Policies that the Application referred to.
+    pub(crate) fn is_published(&self) -> bool {
+        let version =
+            |app: &App<'_>| app.annotation(annotation::PUBLISH_VERSION).map(str::to_owned);
+        let is_set = |version: &String| !version.is_empty();
+        self.old.and_then(version).filter(is_set).is_some_and(|old| version(self.app) == Some(old))
+    }
 }
 
 impl Findings {

@@ -78,7 +78,8 @@ pub(crate) fn references(subject: &Subject<'_>, findings: &mut Findings) {
         return;
     }
     match subject.world.object(ObjectKind::Workflow, subject.namespace, workflow.reference) {
-        None => findings.push(
+        None => findings.refuse_if(
+            !subject.is_published(),
             Rule::Workflow,
             Reason::NotFound,
             field,

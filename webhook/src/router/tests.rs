@@ -193,6 +193,51 @@ async fn what_will_fail_later_is_told_now() {
     assert!(warnings.contains("\\\"soon\\\" is neither a duration"), "{warnings}");
 }
 
+/// What a published version refers to is in its revision, so the objects may be gone.
+#[tokio::test]
+async fn what_a_published_version_refers_to_may_be_gone() {
+    let server = server();
+    let endpoint = endpoints().find(|endpoint| endpoint.path == VALIDATE).unwrap();
+    let spec = |workflow: Value, image: &str| {
+        json!({ "components": [{ "name": "a", "type": "worker", "properties": { "image": image } }],
+            "workflow": workflow })
+    };
+    let by_name = json!({ "ref": "gone" });
+    let by_policy = json!({ "steps": [{ "name": "s", "type": "deploy", "properties": { "policies": ["gone"] } }] });
+    for (workflow, field) in [
+        (by_name, "spec.workflow.ref"),
+        (by_policy, "spec.workflow.steps[0].properties.policies[0]"),
+    ] {
+        let decide = |versions: [&str; 2]| {
+            let mut body = review(&json!([]));
+            body["request"]["operation"] = json!("UPDATE");
+            body["request"]["oldObject"] = body["request"]["object"].clone();
+            for (object, image, version) in
+                [("oldObject", "x", versions[0]), ("object", "y", versions[1])]
+            {
+                body["request"][object]["spec"] = spec(workflow.clone(), image);
+                body["request"][object]["metadata"]["annotations"] =
+                    json!({ "app.oam.dev/publishVersion": version });
+            }
+            let (body, published) = (body.to_string(), server.published.load());
+            let know = |need: &Need| match need {
+                Need::Object { .. } => Fact::Object(None),
+                _ => Fact::Allowed(true),
+            };
+            let json = Some("application/json");
+            server.engine.review(endpoint, json, body.as_bytes(), &published, know).1
+        };
+        let named = |all: &[String]| all.iter().any(|it| it.contains(field) && it.contains("gone"));
+        let stays = decide(["v1", "v1"]);
+        assert!(named(&stays.warnings), "{:?}", stays.warnings);
+        assert!(!named(&[stays.message]));
+        for versions in [["v1", "v2"], ["", ""], ["", "v1"], ["v1", ""]] {
+            let refused = decide(versions);
+            assert!(!refused.allowed && named(&[refused.message]), "{versions:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_version_that_cannot_be_recorded_is_told() {
     let server = server();

@@ -18,17 +18,14 @@ use crate::messages;
 use super::super::facts::properties;
 use super::super::release;
 use super::super::session::Session;
-use super::{RenderInput, Rendered};
+use super::{Object, RenderInput, Rendered};
 use crate::application::facts::parse::ParsedComponent;
 use crate::application::placement::Placement;
 
-/// The live form of a manifest, `None` if it is not there.
-pub async fn live(
-    session: &Session<'_>,
-    manifest: &Value,
-    placement: &Placement,
-) -> Option<Arc<Value>> {
-    let key = ResourceKey::of(manifest, &placement.cluster);
+/// The live object of one that was rendered, `None` if it is not there.
+pub async fn live(session: &Session<'_>, object: &Object) -> Option<Arc<Value>> {
+    let (manifest, cluster) = (&object.manifest, object.cluster());
+    let key = ResourceKey::of(manifest, cluster);
     let cached = session.live(api_version(manifest), &key).await.ok().flatten();
     // The cache has all objects that carry our labels.
     if cached.is_some() {
@@ -39,7 +36,7 @@ pub async fn live(
     let may_lack_marks = policies.is_read_only(manifest) || policies.is_shared(manifest);
     if may_lack_marks {
         let target = vela_cluster::Target::of(manifest);
-        let at = session.reach_to(&placement.cluster, "get").await.ok()?;
+        let at = session.reach_to(cluster, "get").await.ok()?;
         return at.requests().get(&target).await.ok().map(Arc::new);
     }
     // What ran to its end and was removed for that is judged by how it ended.
@@ -62,7 +59,7 @@ pub async fn health(
         objects.push(Found {
             output: object.output.clone(),
             trait_index: object.trait_index,
-            live: live(session, &object.manifest, placement).await,
+            live: live(session, object).await,
         });
     }
     // Judged before the objects go to the pool.

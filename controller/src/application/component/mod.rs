@@ -19,7 +19,9 @@ use vela_api::application::AppPolicy;
 use vela_api::hash::GoHash;
 use vela_api::names;
 use vela_apply::ResourceKey;
-use vela_apply::object::{api_version, cluster_of, kind, set_label, set_namespace};
+use vela_apply::object::{
+    LOCAL_CLUSTER, api_version, cluster_of, kind, label, set_label, set_namespace,
+};
 use vela_cluster::members::Named;
 use vela_cluster::packed;
 use vela_render::{App, ClusterVersion, Definition, NoHost, RenderError, Stage, Target, contract};
@@ -61,6 +63,14 @@ pub struct Object {
     pub stage: Stage,
 }
 
+impl Object {
+    /// The cluster where it belongs, as its label has it: that of its component, unless its template or its definition says another.
+    #[must_use]
+    pub fn cluster(&self) -> &str {
+        label(&self.manifest, names::label::APP_CLUSTER).unwrap_or_default()
+    }
+}
+
 /// A rendered component.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Rendered {
@@ -70,6 +80,20 @@ pub struct Rendered {
     pub pending: Vec<usize>,
     /// A trait stands for the workload.
     pub without_workload: bool,
+}
+
+impl Rendered {
+    /// The clusters where its objects belong: first that of the component, then those that objects name themselves.
+    #[must_use]
+    pub fn clusters(&self, own: &str) -> Vec<String> {
+        let mut all = vec![own.to_owned()];
+        for cluster in self.objects.iter().map(Object::cluster) {
+            if !all.iter().any(|known| cluster_of(known) == cluster_of(cluster)) {
+                all.push(cluster.to_owned());
+            }
+        }
+        all
+    }
 }
 
 /// Renders a component. `live` is its workload in the cluster; PostDispatch traits are rendered only if
@@ -310,13 +334,17 @@ fn assemble(
         if definition.is_some_and(|definition| definition.manage_workload) {
             set_label(&mut manifest, names::label::MANAGE_WORKLOAD, "true");
         }
-        // Objects for the hub alone are not moved with their component.
+        // Objects for the hub alone are not placed with their component.
         let stays = definition.is_some_and(|definition| definition.control_plane_only);
-        if !placement.namespace.is_empty() && !stays && !is_namespace(&manifest) {
-            set_namespace(&mut manifest, &placement.namespace);
+        let namespace = if stays { &common.app.namespace } else { &placement.namespace };
+        if !namespace.is_empty() && !is_namespace(&manifest) {
+            set_namespace(&mut manifest, namespace);
         }
-        // A template may have placed an object itself.
-        if vela_apply::object::label(&manifest, names::label::APP_CLUSTER).is_none() {
+        // A template may have placed an object itself; those of a chart belong to its release.
+        let written = label(&manifest, names::label::APP_CLUSTER).unwrap_or_default();
+        if stays {
+            set_label(&mut manifest, names::label::APP_CLUSTER, LOCAL_CLUSTER);
+        } else if written.is_empty() || part.chart.is_some() {
             set_label(&mut manifest, names::label::APP_CLUSTER, &placement.cluster);
         }
         manifest

@@ -105,7 +105,15 @@ pub struct Source<'a> {
     pub fallback: Option<&'a ApplicationRevision>,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// What is in the caches now for an Application.
+    #[must_use]
+    pub fn of(definitions: &'a Definitions, app: &'a Application) -> Self {
+        let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+        let auto_update = facts::follows_definitions(app);
+        Self { definitions, namespace, auto_update, fallback: None }
+    }
+
     fn component(&self, type_name: &str) -> Option<Arc<ComponentDefinition>> {
         self.find(type_name).or_else(|| self.stored(type_name, |r| &r.spec.component_definitions))
     }
@@ -249,44 +257,46 @@ pub fn rendered_policies(policies: &[AppPolicy]) -> impl Iterator<Item = &AppPol
     policies.iter().filter(|policy| !facts::is_built_in_policy(&policy.type_))
 }
 
-/// One component with its definitions, in the form rendering wants as `definitions` keeps them.
+/// One component with its definitions, in the form rendering wants. What is not among `used` is taken from `source`: a step can bring
+/// a type that no spec or policy names, as an override in its template.
 ///
 /// # Errors
-/// A definition is not among `used`.
+/// There is no such definition.
 pub fn parse_component(
     component: &ApplicationComponent,
     used: &Used,
-    definitions: &Definitions,
+    source: Source<'_>,
 ) -> Result<ParsedComponent, ParseError> {
+    let definitions = source.definitions;
+    let missing = |text: String| ParseError(messages::in_component(&component.name, &text));
     let ty = component.type_.as_str();
-    let (definition, workload) = if let Some(found) = stored(&used.components, ty) {
+    let of_component = |found: &Arc<ComponentDefinition>| {
         let gvk = &found.spec.workload.definition;
         (definitions.to_render(found), (gvk.api_version.clone(), gvk.kind.clone()))
-    } else if let Some(found) = stored(&used.workloads, ty) {
-        (definitions.to_render(found), (String::new(), String::new()))
-    } else {
-        return Err(ParseError(messages::in_component(
-            &component.name,
-            &messages::definition_not_in_revision("ComponentDefinition", ty),
-        )));
     };
+    let of_workload = |found: &Arc<WorkloadDefinition>| {
+        (definitions.to_render(found), (String::new(), String::new()))
+    };
+    let kept = stored(&used.components, ty).map(of_component);
+    let (definition, workload) = kept
+        .or_else(|| stored(&used.workloads, ty).map(of_workload))
+        .or_else(|| source.component(ty).as_ref().map(of_component))
+        .or_else(|| source.workload(ty).as_ref().map(of_workload))
+        .ok_or_else(|| missing(definitions.missing::<ComponentDefinition>(source.namespace, ty)))?;
     let traits = component
         .traits
         .iter()
         .map(|t| {
-            let found = stored(&used.traits, &t.type_);
-            if let Some(found) =
-                // A misspelled stage would let the trait be applied at a moment that nobody chose.
-                found.filter(|t| vela_render::Stage::named(&t.spec.stage).is_none())
-            {
-                return Err(ParseError(messages::unknown_stage(&t.type_, &found.spec.stage)));
+            let ty = t.type_.as_str();
+            let found = stored(&used.traits, ty).cloned().or_else(|| source.trait_(ty));
+            let found = found.ok_or_else(|| {
+                missing(definitions.missing::<TraitDefinition>(source.namespace, ty))
+            })?;
+            // A misspelled stage would let the trait be applied at a moment that nobody chose.
+            if vela_render::Stage::named(&found.spec.stage).is_none() {
+                return Err(ParseError(messages::unknown_stage(ty, &found.spec.stage)));
             }
-            found.map(|found| definitions.to_render(found)).ok_or_else(|| {
-                ParseError(messages::in_component(
-                    &component.name,
-                    &messages::definition_not_in_revision("TraitDefinition", &t.type_),
-                ))
-            })
+            Ok(definitions.to_render(&found))
         })
         .collect::<Result<_, _>>()?;
     let mut component = component.clone();

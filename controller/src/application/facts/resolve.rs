@@ -55,12 +55,7 @@ pub(in crate::application) fn collect(
         Some(Workflow::clone(&*found.ok_or_else(|| messages::no_such_workflow(reference))?))
     };
     let (steps, ..) = generate::steps(app, workflow.as_ref()).map_err(|e| e.to_string())?;
-    let source = parse::Source {
-        definitions: &ctx.definitions,
-        namespace,
-        auto_update: facts::follows_definitions(app),
-        fallback: latest,
-    };
+    let source = parse::Source { fallback: latest, ..parse::Source::of(&ctx.definitions, app) };
     let policies = external_policies(ctx, app, &steps, kept.policies)?;
     let used = parse::collect(app, &steps, &policies, source)?;
     Ok(Found { used, policies, workflow })

@@ -106,10 +106,8 @@ pub(super) fn of(
     app: &Application,
     latest: Option<&ApplicationRevision>,
 ) -> Vec<Candidate> {
-    let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
-    let auto_update = facts::follows_definitions(app);
     let definitions = &ctx.definitions;
-    let source = parse::Source { definitions, namespace, auto_update, fallback: latest };
+    let source = parse::Source { fallback: latest, ..parse::Source::of(definitions, app) };
     // Global policies come first: what the Application lists has the last word.
     let mut out: Vec<_> = globals(ctx, app)
         .into_values()

@@ -65,9 +65,12 @@ pub(super) async fn later(
 ) -> Result<Done, StepError> {
     let part = parsed_component(session, run, component)?;
     let rendered = component::render(session.ctx, run.input, &part, placement, None, false).await?;
-    let mut manifests: Vec<Value> =
-        rendered.objects.iter().map(|object| object.manifest.clone()).collect();
-    session.record_for_later(&mut manifests, &placement.cluster).await?;
+    for cluster in rendered.clusters(&placement.cluster) {
+        let is_here = |object: &&Object| cluster_of(object.cluster()) == cluster_of(&cluster);
+        let here = rendered.objects.iter().filter(is_here);
+        let mut manifests: Vec<Value> = here.map(|object| object.manifest.clone()).collect();
+        session.record_for_later(&mut manifests, &cluster).await?;
+    }
     let done = waiting(session, &part, placement, messages::deployed_later(&why.to_string()));
     Ok(Done { ready: true, is_later: true, ..done })
 }
@@ -77,8 +80,8 @@ pub(super) fn parsed_component(
     run: &Run<'_>,
     component: &ApplicationComponent,
 ) -> Result<parse::ParsedComponent, StepError> {
-    let definitions = &session.ctx.definitions;
-    Ok(parse::parse_component(component, run.used, definitions)?)
+    let source = parse::Source::of(&session.ctx.definitions, run.app);
+    Ok(parse::parse_component(component, run.used, source)?)
 }
 
 pub(super) async fn render(
@@ -153,8 +156,11 @@ pub(super) async fn dispatch_in_stages(
             }
         }
         let mut done = dispatch_objects(session, run, part, placement, rendered).await?;
-        let manifests = done.rendered.objects.iter().map(|object| object.manifest.clone());
-        let manifests: Vec<Value> = manifests.collect();
+        // Objects of traits may belong elsewhere: they are none of the release.
+        let is_here =
+            |object: &&Object| cluster_of(object.cluster()) == cluster_of(&placement.cluster);
+        let here = done.rendered.objects.iter().filter(is_here);
+        let manifests: Vec<Value> = here.map(|object| object.manifest.clone()).collect();
         // What comes after the objects: hooks, and the record that the release is deployed.
         if let Some(waits) = release::finish(session, released, &manifests).await? {
             (done.ready, done.status.healthy, done.status.workload_healthy) = (false, false, false);
@@ -262,19 +268,26 @@ async fn dispatch(
     which: impl Fn(&Object) -> bool,
     placement: &Placement,
 ) -> Result<bool, StepError> {
-    let chosen = rendered.objects.iter().filter(|object| which(object));
-    let mut manifests: Vec<Value> = chosen.map(|object| object.manifest.clone()).collect();
-    if manifests.is_empty() {
-        return Ok(false);
+    let (mut any, mut dispatched) = (false, Ok(()));
+    for cluster in rendered.clusters(&placement.cluster) {
+        let here =
+            |object: &Object| which(object) && cluster_of(object.cluster()) == cluster_of(&cluster);
+        let chosen = rendered.objects.iter().filter(|object| here(object));
+        let mut manifests: Vec<Value> = chosen.map(|object| object.manifest.clone()).collect();
+        if manifests.is_empty() {
+            continue;
+        }
+        any = true;
+        // What goes to one cluster does not depend on another.
+        dispatched = dispatched.and(session.dispatch(&mut manifests, &cluster).await);
+        let chosen = rendered.objects.iter_mut().filter(|object| here(object));
+        // Namespaces may have been normalized: health is read by what was dispatched.
+        for (object, manifest) in chosen.zip(manifests) {
+            object.manifest = manifest;
+        }
     }
-    let dispatched = session.dispatch(&mut manifests, &placement.cluster).await;
     dispatched?;
-    let chosen = rendered.objects.iter_mut().filter(|object| which(object));
-    // Namespaces may have been normalized: health is read by what was dispatched.
-    for (object, manifest) in chosen.zip(manifests) {
-        object.manifest = manifest;
-    }
-    Ok(true)
+    Ok(any)
 }
 
 /// The traits that wait for a healthy workload, once it is.
@@ -357,7 +370,7 @@ pub async fn check_health(
     let why = if status.healthy || !diagnoses {
         String::new()
     } else {
-        diagnosis::diagnose(session, &rendered.objects, placement).await
+        diagnosis::diagnose(session, &rendered.objects).await
     };
     Ok((status, why))
 }
@@ -370,7 +383,7 @@ async fn live_of(
     placement: &Placement,
 ) -> Option<Arc<Value>> {
     match rendered.objects.iter().find(|object| object.output.is_none()) {
-        Some(workload) => component::live(session, &workload.manifest, placement).await,
+        Some(workload) => component::live(session, workload).await,
         None => live_workload(session, &part.component.name, placement).await,
     }
 }

@@ -11,7 +11,6 @@ use vela_apply::ResourceKey;
 use vela_apply::object::{api_version, kind, name, namespace, str_at};
 
 use crate::application::component::{self, Object};
-use crate::application::placement::Placement;
 use crate::application::session::Session;
 use crate::messages;
 
@@ -25,14 +24,10 @@ const LONG: usize = 200;
 const FRESH: Duration = Duration::from_secs(30);
 
 /// What the objects of a component say. Empty if they say nothing.
-pub(super) async fn diagnose(
-    session: &Session<'_>,
-    objects: &[Object],
-    placement: &Placement,
-) -> String {
+pub(super) async fn diagnose(session: &Session<'_>, objects: &[Object]) -> String {
     let mut reasons = Vec::new();
     for object in objects {
-        let Some(live) = component::live(session, &object.manifest, placement).await else {
+        let Some(live) = component::live(session, object).await else {
             let manifest = &object.manifest;
             reasons.push(messages::object_missing(kind(manifest), name(manifest)));
             continue;

@@ -289,12 +289,12 @@ async fn apply_component(
     match applied {
         Err(error) => Outcome::of(Verdict::Error, error.to_string()),
         Ok(done) => {
-            note(&done, &placement, seen);
+            note(&done, seen);
             let wants_outputs = !step.outputs.is_empty() && done.ready && !done.is_later;
             let debugged = run.debugged;
             let mut fields = Map::new();
             if wants_outputs || debugged {
-                fields = outputs(session, &done, &placement).await;
+                fields = outputs(session, &done).await;
                 let others = fields.get("outputs").and_then(Value::as_object).into_iter().flatten();
                 let all = fields.get("output").into_iter().chain(others.map(|(_, object)| object));
                 // An output may be a Secret of the component itself.
@@ -309,7 +309,7 @@ async fn apply_component(
             if !done.ready {
                 // a component that takes long says what it lacks
                 let reason = if takes_long(input.attempt) {
-                    diagnosis::diagnose(session, &done.rendered.objects, &placement).await
+                    diagnosis::diagnose(session, &done.rendered.objects).await
                 } else {
                     String::new()
                 };
@@ -365,18 +365,18 @@ fn component_and_placement(
 }
 
 /// Remembers what a component came to.
-fn note(done: &Done, placement: &Placement, seen: &mut Seen) {
+fn note(done: &Done, seen: &mut Seen) {
     for object in &done.rendered.objects {
-        seen.applied.push(reference(&object.manifest, &placement.cluster));
+        seen.applied.push(reference(&object.manifest, object.cluster()));
     }
     seen.services.push(done.status.clone());
 }
 
 /// `output` and `outputs` of a component: its objects as they are in the cluster.
-async fn outputs(session: &Session<'_>, done: &Done, placement: &Placement) -> Map<String, Value> {
+async fn outputs(session: &Session<'_>, done: &Done) -> Map<String, Value> {
     let (mut output, mut outputs) = (Value::Null, Map::new());
     for object in &done.rendered.objects {
-        let live = component::live(session, &object.manifest, placement).await;
+        let live = component::live(session, object).await;
         // What is not live yet is shown as it was rendered.
         let value = live.map_or_else(|| object.manifest.clone(), Arc::unwrap_or_clone);
         match &object.output {

@@ -79,7 +79,8 @@ struct Staged {
 enum Turn {
     /// Some of its objects are dispatched together with others.
     Plain(Part, Staged),
-    /// It takes its time alone: it is a release, or has a stage before the others where only one is dispatched at a time.
+    /// It takes its time alone: it is a release, has objects in several clusters, or a stage before the others where only one is
+    /// dispatched at a time.
     Alone(Box<RenderedComponent>),
     /// It was not rendered.
     Failed(StepError),
@@ -236,7 +237,8 @@ async fn turn(
     };
     let made = render(session, run, component, placement).await?;
     let has_stages = staged && made.rendered.objects.iter().any(|object| Part::Early.takes(object));
-    if made.released.is_some() || has_stages && stages == Stages::Alone {
+    let is_spread = made.rendered.clusters(&placement.cluster).len() > 1;
+    if made.released.is_some() || is_spread || has_stages && stages == Stages::Alone {
         return Ok(Turn::Alone(Box::new(made)));
     }
     let RenderedComponent { part: component, rendered, .. } = made;

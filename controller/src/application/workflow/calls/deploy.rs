@@ -124,7 +124,7 @@ impl Calling<'_, '_, '_> {
                         errors.push(messages::deploy_failed(&task.placement.cluster, &text));
                     }
                     Ok(done) => {
-                        workflow::note(&done, &task.placement, self.seen);
+                        workflow::note(&done, self.seen);
                         if done.ready {
                             healthy.insert(task.key());
                             // A component that is only recorded has no outputs yet.
@@ -134,7 +134,7 @@ impl Calling<'_, '_, '_> {
                                 self.outputs_of(&task, &done, values).await?;
                             }
                         } else {
-                            let reason = self.reason(&done, &task.placement).await;
+                            let reason = self.reason(&done).await;
                             reasons.push(messages::deploy_not_healthy(&task.name(), &reason));
                         }
                     }
@@ -164,7 +164,7 @@ impl Calling<'_, '_, '_> {
         if task.component.outputs.is_empty() {
             return Ok(());
         }
-        let fields = workflow::outputs(self.session, done, &task.placement).await;
+        let fields = workflow::outputs(self.session, done).await;
         let wanted = task.component.outputs.clone();
         let job = move |scope: &EvaluationScope| {
             let value_of = |output: &OutputItem| {

@@ -19,7 +19,6 @@ use vela_api::ClusterObjectReference;
 use vela_api::status::ComponentStatus;
 use vela_workflow::{Outcome, Reply};
 
-use crate::application::placement::Placement;
 use crate::application::session::Session;
 use crate::application::workflow::error::StepError;
 use crate::application::workflow_owner::OwnerKind;
@@ -177,9 +176,9 @@ impl Calling<'_, '_, '_> {
     }
 
     /// Why a component is not healthy, in the words of its objects; empty while that need not worry anybody.
-    async fn reason(&self, done: &Done, placement: &Placement) -> String {
+    async fn reason(&self, done: &Done) -> String {
         if self.long {
-            diagnosis::diagnose(self.session, &done.rendered.objects, placement).await
+            diagnosis::diagnose(self.session, &done.rendered.objects).await
         } else {
             String::new()
         }

@@ -9,7 +9,6 @@ use vela_cluster::{Key, Target};
 use vela_workflow::Reply;
 
 use crate::application::component;
-use crate::application::facts::parse;
 use crate::application::workflow;
 use crate::application::workflow::error::StepError;
 use crate::messages;
@@ -68,12 +67,12 @@ impl Calling<'_, '_, '_> {
             Ok(done) => done,
             Err(error) => return error.into(),
         };
-        workflow::note(&done, &placement, self.seen);
-        let returned = Value::Object(workflow::outputs(self.session, &done, &placement).await);
+        workflow::note(&done, self.seen);
+        let returned = Value::Object(workflow::outputs(self.session, &done).await);
         // Waiting is the default; without it the step goes on with what it has.
         let waits = params.get("waitHealthy").and_then(Value::as_bool).unwrap_or(true);
         if waits && !done.ready {
-            let reason = self.reason(&done, &placement).await;
+            let reason = self.reason(&done).await;
             return Reply::ReturnsAndWait(returned, messages::wait_healthy(&reason));
         }
         Reply::Returns(returned)
@@ -83,7 +82,7 @@ impl Calling<'_, '_, '_> {
         let parameter = params.as_object().cloned().unwrap_or_default();
         let (component, placement) = workflow::component_and_placement(&parameter)?;
         let ctx = self.session.ctx;
-        let part = parse::parse_component(&component, self.run.used, &ctx.definitions)?;
+        let part = workflow::components::parsed_component(self.session, self.run, &component)?;
         let rendered =
             component::render(ctx, self.run.input, &part, &placement, None, true).await?;
         let mut output = Value::Null;
