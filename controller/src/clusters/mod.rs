@@ -166,8 +166,8 @@ impl Clusters {
             };
             let is_later = match reachable {
                 Reachable::No => false,
-                // Until it is known which cluster answers there is nothing to do.
-                Reachable::NotIdentified => true,
+                // Until it is known whether it answers, and which cluster it is, there is nothing to do.
+                Reachable::NotYet => true,
                 Reachable::Yes => returned.put(name, &all),
             };
             if is_later {

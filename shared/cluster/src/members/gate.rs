@@ -19,8 +19,8 @@ use crate::{Error, parking};
 pub enum Reachable {
     /// They do not, or there is no such member.
     No,
-    /// It answers, and which cluster it is is not known yet: that is heard of, too.
-    NotIdentified,
+    /// It was not asked yet, or which cluster answers is not known yet: that is heard of, too.
+    NotYet,
     /// They do.
     Yes,
 }
@@ -255,11 +255,12 @@ impl Gate {
     }
 
     pub(super) fn reachable(&self) -> Reachable {
-        let is_open = self.health.lock().state().is_open();
-        match (is_open, self.identified.load(Ordering::Acquire)) {
-            (false, _) => Reachable::No,
-            (true, false) => Reachable::NotIdentified,
-            (true, true) => Reachable::Yes,
+        let state = self.health.lock().state();
+        match (state, self.identified.load(Ordering::Acquire)) {
+            (State::Unknown, _) => Reachable::NotYet,
+            (state, _) if !state.is_open() => Reachable::No,
+            (_, false) => Reachable::NotYet,
+            (_, true) => Reachable::Yes,
         }
     }
 }

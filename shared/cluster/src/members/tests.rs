@@ -244,6 +244,8 @@ async fn labels_change_without_a_new_connection_and_credentials_with_one() {
     assert_eq!(second.cluster.labels.get("region").map(String::as_str), Some("us"));
     members.put(read("us", "other"));
     assert!(!same(&second, &now()));
+    // Who waits for it is woken when it is known whether it answers, not before.
+    assert_eq!((now().state(), now().reachable()), (State::Unknown, Reachable::NotYet));
 }
 
 /// Whoever has something in front of clusters never gets to one directly, also if it is reachable later.
