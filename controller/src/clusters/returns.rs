@@ -1,5 +1,5 @@
 //! Applications that waited for a cluster that is back: woken a few at a time, so that neither the cluster nor the workers get all of
-//! them at once. What cannot wait comes first.
+//! them at once: the next ones once those before have a worker. What cannot wait comes first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,10 +25,15 @@ const DOUBLED_AFTER: u32 = 5;
 /// How urgent an Application is: a deletion, a workflow that runs, everything else.
 pub(crate) type Urgency<'a> = &'a (dyn Fn(&Key) -> u8 + Send + Sync);
 
+/// Whether an Application waits for a worker.
+pub(crate) type Waits<'a> = &'a (dyn Fn(&Key) -> bool + Send + Sync);
+
 /// What waits to be woken for one cluster.
 #[derive(Debug)]
 struct Returned {
     apps: BTreeSet<Key>,
+    /// Those that were woken last.
+    woken: Vec<Key>,
     at_once: usize,
     /// How often that many were woken.
     turns: u32,
@@ -51,7 +56,12 @@ impl Returns {
         }
         if !apps.is_empty() {
             let mut waiting = self.waiting.lock();
-            let new = || Returned { apps: BTreeSet::new(), at_once: AT_FIRST, turns: 0 };
+            let new = || Returned {
+                apps: BTreeSet::new(),
+                woken: Vec::new(),
+                at_once: AT_FIRST,
+                turns: 0,
+            };
             let of = waiting.entry(cluster.to_owned()).or_insert_with(new);
             of.apps.extend(apps.iter().cloned());
             self.news.notify_one();
@@ -60,17 +70,25 @@ impl Returns {
     }
 
     /// The Applications whose turn it is. `is_well` says whether a cluster takes more than before; `None`: it cannot be reached again.
-    fn turn(&self, is_well: impl Fn(&str) -> Option<bool>, urgency: Urgency<'_>) -> Vec<Key> {
+    fn turn(
+        &self,
+        is_well: impl Fn(&str) -> Option<bool>,
+        (urgency, waits): (Urgency<'_>, Waits<'_>),
+    ) -> Vec<Key> {
         let mut out = Vec::new();
         let mut waiting = self.waiting.lock();
         waiting.retain(|cluster, of| {
             // Who waits for it is woken when it is back.
             let Some(is_well) = is_well(cluster) else { return false };
+            if of.woken.iter().any(waits) {
+                return true;
+            }
             let mut all: Vec<(u8, Key)> =
                 std::mem::take(&mut of.apps).into_iter().map(|app| (urgency(&app), app)).collect();
             all.sort();
             let later = all.split_off(all.len().min(of.at_once));
-            out.extend(all.into_iter().map(|(_, app)| app));
+            of.woken = all.into_iter().map(|(_, app)| app).collect();
+            out.extend(of.woken.iter().cloned());
             of.apps = later.into_iter().map(|(_, app)| app).collect();
             of.turns = of.turns.saturating_add(1);
             if !is_well {
@@ -95,7 +113,11 @@ fn is_well(member: &Member) -> Option<bool> {
 
 impl Clusters {
     /// Wakes the Applications of clusters that are back, as long as this process works.
-    pub(crate) async fn wake_returned(&self, urgency: Urgency<'_>, stop: &CancellationToken) {
+    pub(crate) async fn wake_returned(
+        &self,
+        of: (Urgency<'_>, Waits<'_>),
+        stop: &CancellationToken,
+    ) {
         let Some(on) = &self.enabled else { return };
         on.returns.paced.store(true, Ordering::Release);
         loop {
@@ -107,7 +129,7 @@ impl Clusters {
             }
             let snapshot = on.members.snapshot();
             let is_well = |cluster: &str| is_well(snapshot.members().get(cluster)?);
-            on.returns.turn(is_well, urgency).iter().for_each(|app| (on.wake)(app));
+            on.returns.turn(is_well, of).iter().for_each(|app| (on.wake)(app));
         }
         on.returns.paced.store(false, Ordering::Release);
     }
@@ -131,7 +153,7 @@ mod tests {
         let urgent = |app: &Key| u8::from(!["042", "099"].contains(&&*app.name));
         let names = |all: Vec<Key>| all.iter().map(|app| app.name.to_string()).collect::<Vec<_>>();
         let in_a_second = |is_well: bool| {
-            let turn = |_| names(returns.turn(|_| Some(is_well), &urgent));
+            let turn = |_| names(returns.turn(|_| Some(is_well), (&urgent, &|_| false)));
             (0..DOUBLED_AFTER).map(turn).collect::<Vec<_>>()
         };
         assert_eq!(in_a_second(true).concat(), ["042", "099", "000", "001", "002"]);
@@ -144,13 +166,32 @@ mod tests {
     }
 
     #[test]
+    fn the_next_ones_come_when_those_before_have_a_worker() {
+        let returns = Returns::default();
+        returns.paced.store(true, Ordering::Release);
+        returns.put("edge", &apps(0..3));
+        returns.put("other", &apps(10..12));
+        let turn = |busy: &[&str]| {
+            let waits = |app: &Key| busy.contains(&&*app.name);
+            let all = returns.turn(|_| Some(true), (&|_| 0, &waits));
+            all.iter().map(|app| app.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(turn(&[]), ["000", "010"]);
+        assert_eq!(turn(&["000"]), ["011"]);
+        assert_eq!(turn(&["000", "011"]), Vec::<String>::new());
+        assert_eq!(turn(&["011"]), ["001"]);
+        assert_eq!(turn(&[]), ["002"]);
+        assert!(returns.is_empty());
+    }
+
+    #[test]
     fn who_waits_for_a_cluster_that_is_away_again_is_not_woken() {
         let returns = Returns::default();
         returns.paced.store(true, Ordering::Release);
         returns.put("edge", &apps(0..10));
         returns.put("other", &apps(10..12));
         let is_well = |cluster: &str| (cluster == "other").then_some(true);
-        let turns = [0; 2].map(|_| returns.turn(is_well, &|_| 0).len());
+        let turns = [0; 2].map(|_| returns.turn(is_well, (&|_| 0, &|_| false)).len());
         assert_eq!(turns, [1, 1]);
         assert!(returns.is_empty());
     }

@@ -192,6 +192,12 @@ impl Queue {
         found
     }
 
+    /// Whether a key waits for a worker.
+    #[must_use]
+    pub fn is_waiting(&self, key: &Key) -> bool {
+        self.state.lock().turns.since(key).is_some()
+    }
+
     /// What is being worked on, and for how long.
     #[must_use]
     pub fn running(&self) -> Vec<(Key, Duration)> {
