@@ -46,6 +46,7 @@ mod matrix;
 mod members;
 mod metrics;
 mod operations;
+mod original_client;
 mod original_controller;
 mod plan;
 mod plan_recorded;

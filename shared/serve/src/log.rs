@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
+use tracing_subscriber::{Layer as _, Registry, fmt, reload};
 
 /// The form of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +58,18 @@ impl Level {
     }
 
     /// Our crates at this level; the libraries below us are an order quieter.
-    fn filter(self) -> EnvFilter {
-        EnvFilter::new(match self {
-            Self::Info => "info,kube=warn,hyper=warn,tower=warn,rustls=warn,h2=warn",
-            Self::Debug => "debug,hyper=info,tower=info,rustls=info,h2=info",
-            Self::Trace => "trace",
-        })
+    fn filter(self) -> Targets {
+        let (ours, below, libraries): (_, _, &[&str]) = match self {
+            Self::Info => {
+                (LevelFilter::INFO, LevelFilter::WARN, &["kube", "hyper", "tower", "rustls", "h2"])
+            }
+            Self::Debug => {
+                (LevelFilter::DEBUG, LevelFilter::INFO, &["hyper", "tower", "rustls", "h2"])
+            }
+            Self::Trace => (LevelFilter::TRACE, LevelFilter::TRACE, &[]),
+        };
+        let libraries = libraries.iter().map(|library| (*library, below));
+        Targets::new().with_default(ours).with_targets(libraries)
     }
 }
 
@@ -84,7 +91,7 @@ impl Default for Config {
 /// Changes the level of the running process.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    filter: reload::Handle<EnvFilter, Registry>,
+    filter: reload::Handle<Targets, Registry>,
     debug: Arc<AtomicBool>,
     start: Level,
 }
