@@ -178,7 +178,7 @@ impl ResourceKey {
 
     /// Its parts, as [`crate::tracker::identity`] gives them of a record.
     #[must_use]
-    pub(crate) fn parts(&self) -> [&str; 5] {
+    pub fn parts(&self) -> [&str; 5] {
         [&self.group, &self.kind, &self.cluster, &self.namespace, &self.name]
     }
 

@@ -6,7 +6,7 @@
 //! generation, so every edit that starts no new workflow run turned all objects into garbage. Here the tracker of the run belongs
 //! to the revision (or publishVersion) it was made for and is re-labelled when the generation moves on without a new run.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
@@ -104,22 +104,48 @@ pub fn display_name(record: &Record) -> String {
 /// Adds a record, replacing every one of the same object: written with another version, or with another name of the same
 /// cluster, it is one object, and only what was dispatched last may be put back. Returns whether the list changed.
 pub fn add_record(records: &mut Vec<Record>, record: Record) -> bool {
-    let (mut duplicates, mut changed) = (0_usize, false);
-    records.retain_mut(|other| {
-        if identity(other) != identity(&record) {
-            return true;
-        }
-        duplicates = duplicates.saturating_add(1);
-        if duplicates == 1 && *other != record {
-            other.clone_from(&record);
-            changed = true;
-        }
-        duplicates == 1
-    });
-    if duplicates == 0 {
-        records.push(record);
+    add_records(records, vec![record], |_, _| ())
+}
+
+/// The same for many records, in time that grows with their number and that of the list. `replaced` learns of each record that
+/// another content takes the place of, and of that.
+pub fn add_records(
+    records: &mut Vec<Record>,
+    new: Vec<Record>,
+    mut replaced: impl FnMut(Record, &Record),
+) -> bool {
+    let mut places: HashMap<u64, Vec<usize>> = HashMap::with_capacity(records.len());
+    for (at, record) in records.iter().enumerate() {
+        places.entry(hash(identity(record))).or_default().push(at);
     }
-    changed || duplicates != 1
+    let (mut changed, mut superfluous) = (false, HashSet::new());
+    for record in new {
+        let places = places.entry(hash(identity(&record))).or_default();
+        let is_same =
+            |at: &usize| records.get(*at).is_some_and(|it| identity(it) == identity(&record));
+        let mut same = places.iter().copied().filter(is_same);
+        let first = same.next();
+        superfluous.extend(same);
+        match first.and_then(|at| records.get_mut(at)) {
+            Some(other) if *other != record => {
+                changed = true;
+                let before = std::mem::replace(other, record);
+                replaced(before, other);
+            }
+            Some(_) => {}
+            None => {
+                changed = true;
+                places.push(records.len());
+                records.push(record);
+            }
+        }
+    }
+    if superfluous.is_empty() {
+        return changed;
+    }
+    let mut at = 0..;
+    records.retain(|_| at.next().is_none_or(|at| !superfluous.contains(&at)));
+    true
 }
 
 /// Leaves one record of every object: releases that compared versions and cluster names as written left several, of which
@@ -331,6 +357,50 @@ mod tests {
                 let found = index.find(known, &key);
                 assert_eq!(found.map(std::ptr::from_ref), first.map(std::ptr::from_ref));
             }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn many_records_are_added_as_one_after_the_other(
+            all in proptest::collection::vec(("[AB]", "|local|far", "[xyz]", 0..3_u8), 0..24),
+            known in 0..24_usize,
+        ) {
+            let record = |(kind, cluster, name, component): &(String, String, String, u8)| Record {
+                kind: kind.clone(),
+                cluster: cluster.clone(),
+                name: name.clone(),
+                component: component.to_string(),
+                ..Record::default()
+            };
+            let all: Vec<Record> = all.iter().map(record).collect();
+            let (known, new) = all.split_at(known.min(all.len()));
+            // The simplest way.
+            let (mut expected, mut over) = (known.to_vec(), Vec::new());
+            for one in new {
+                let same = |other: &Record| identity(other) == identity(one);
+                let place = expected.iter().position(same);
+                let before = place.and_then(|place| expected.get(place)).cloned();
+                over.extend(before.filter(|before| before != one).map(|before| (before, one.clone())));
+                let mut seen = false;
+                expected.retain_mut(|other| {
+                    if !same(other) {
+                        return true;
+                    }
+                    other.clone_from(one);
+                    !std::mem::replace(&mut seen, true)
+                });
+                if !seen {
+                    expected.push(one.clone());
+                }
+            }
+            let (mut records, mut replaced) = (known.to_vec(), Vec::new());
+            let note = |before, after: &Record| replaced.push((before, after.clone()));
+            let changed = add_records(&mut records, new.to_vec(), note);
+            assert_eq!(records, expected);
+            assert_eq!(replaced, over);
+            // What was replaced and put back is a change, too.
+            assert!(changed || records == known);
         }
     }
 

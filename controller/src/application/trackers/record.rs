@@ -1,8 +1,9 @@
 //! Records the objects of a dispatch before they are written, in the tracker of the run or in the root.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use vela_api::{ObjectMeta, RawExtension, ResourceTracker, names};
+use vela_apply::ResourceKey;
 use vela_apply::last_applied;
 use vela_apply::tracker::{self, Record, Role, Run};
 use vela_cluster::{ApiError, Identity, ObjectClient, Packed, Store, Stored};
@@ -87,9 +88,10 @@ impl Trackers {
         io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         holder: &str,
-        keys: &[vela_apply::ResourceKey],
+        keys: &[ResourceKey],
     ) -> Result<(), ApiError> {
-        let is_one = |record: &Record| keys.iter().any(|key| tracker::is_of(record, key));
+        let keys: HashSet<[&str; 5]> = keys.iter().map(ResourceKey::parts).collect();
+        let is_one = |record: &Record| keys.contains(&tracker::identity(record));
         let root = self.objects.iter().find(|o| Role::parse(&o.spec.type_) == Role::Root);
         let Some(root) = root.filter(|root| root.spec.managed_resources.iter().any(is_one)) else {
             return Ok(());
@@ -98,10 +100,8 @@ impl Trackers {
         let all = std::mem::take(&mut root.spec.managed_resources);
         let (gone, left): (Vec<Record>, _) = all.into_iter().partition(is_one);
         root.spec.managed_resources = left;
-        let held = self.records(holder);
         let after = |before: &Record| {
-            let same = |after: &&Record| tracker::identity(after) == tracker::identity(before);
-            held.iter().find(same).and_then(|record| record.raw.as_ref())
+            self.record_of(holder, &tracker::key_of(before)).and_then(|record| record.raw.as_ref())
         };
         // Fields that the new manifest drops are removed by comparing with the old one, which
         // therefore has to be kept.
@@ -126,7 +126,7 @@ impl Trackers {
         io: &ObjectClient,
         store: &Store<Packed<ResourceTracker>>,
         current: &str,
-        key: &vela_apply::ResourceKey,
+        key: &ResourceKey,
     ) -> Result<(), ApiError> {
         let own = Identity::default();
         for index in 0..self.objects.len() {
@@ -186,14 +186,11 @@ impl Trackers {
         let Some(mut object) = found.and_then(|index| self.objects.get(index)).cloned() else {
             return self.archive_records(io, store, current, records).await;
         };
-        let before = object.spec.managed_resources.len();
-        for record in records {
-            let same = |other: &Record| tracker::identity(other) == tracker::identity(&record);
-            if !object.spec.managed_resources.iter().any(same) {
-                object.spec.managed_resources.push(record);
-            }
-        }
-        if object.spec.managed_resources.len() == before {
+        let held = &mut object.spec.managed_resources;
+        let mut known: HashSet<ResourceKey> = held.iter().map(tracker::key_of).collect();
+        let before = held.len();
+        held.extend(records.into_iter().filter(|record| known.insert(tracker::key_of(record))));
+        if held.len() == before {
             return Ok(());
         }
         let answer = io.replace(&object.encode()?, "", false, &Identity::default()).await?;
@@ -221,20 +218,16 @@ impl Trackers {
         };
         let mut object = object.clone();
         let name = object.metadata.name.clone().unwrap_or_default();
-        let (mut changed, mut outlived) = (false, Vec::new());
-        for record in records {
-            // What is written over is what the object still is: a write of it wants to know.
-            let same = |other: &&Record| tracker::identity(other) == tracker::identity(&record);
-            let before = object.spec.managed_resources.iter().find(same).cloned();
-            let after = record.raw.clone();
-            if tracker::add_record(&mut object.spec.managed_resources, record) {
-                changed = true;
-                if before.as_ref().is_some_and(|before| must_outlive(before, after.as_ref())) {
-                    outlived.extend(before.clone());
+        let (mut outlived, mut over) = (Vec::new(), Vec::new());
+        let changed =
+            tracker::add_records(&mut object.spec.managed_resources, records, |before, after| {
+                if must_outlive(&before, after.raw.as_ref()) {
+                    outlived.push(before.clone());
                 }
-                self.written_over.extend(before);
-            }
-        }
+                // What is written over is what the object still is: a write of it wants to know.
+                over.push(before);
+            });
+        self.written_over.extend(over);
         // Kept before they are overwritten, for a process that ends between the two.
         self.archive_records(io, store, &name, outlived).await?;
         if changed {
@@ -263,9 +256,7 @@ impl Trackers {
         let last = names.last().and_then(|name| self.find(name)).filter(|_| free.is_none());
         let stored = match last.cloned() {
             Some(mut object) => {
-                for record in records {
-                    tracker::add_record(&mut object.spec.managed_resources, record);
-                }
+                tracker::add_records(&mut object.spec.managed_resources, records, |_, _| ());
                 io.replace(&object.encode()?, "", false, &Identity::default()).await?.read()?
             }
             None => {
@@ -300,9 +291,9 @@ impl Trackers {
                         // Ours after all, the cache is behind: what it holds is not known otherwise.
                         let mut existing = ExpandedTracker::of(existing, self.whole)
                             .map_err(|e| ApiError::Transport(e.to_string()))?;
-                        for record in std::mem::take(&mut object.spec.managed_resources) {
-                            tracker::add_record(&mut existing.spec.managed_resources, record);
-                        }
+                        let records = std::mem::take(&mut object.spec.managed_resources);
+                        let held = &mut existing.spec.managed_resources;
+                        tracker::add_records(held, records, |_, _| ());
                         existing.complete(&object);
                         // What is written says whose it is; of the other only what it holds counts, and its version.
                         let version = existing.metadata.resource_version.take();
