@@ -5,7 +5,7 @@
 //! the current and the root tracker hold, and old trackers are checked only when the run of the newest spec allows it
 //! (`Scope::History`). A deletion is confirmed by the next read of the live objects, never assumed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 use vela_api::PruneRules;
@@ -194,7 +194,7 @@ fn plan_without(input: &Input<'_>, held: &BTreeSet<ResourceKey>) -> Plan {
         _ => desired(input.trackers, input.current),
     };
     let mut plan = Plan::default();
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut saved) = (BTreeSet::new(), BTreeSet::new());
     // A rule said once that it must stay, whatever other trackers remember of it.
     let kept: BTreeSet<ResourceKey> = input
         .trackers
@@ -220,8 +220,12 @@ fn plan_without(input: &Input<'_>, held: &BTreeSet<ResourceKey>) -> Plan {
             continue;
         }
         let owned = LiveRecords::of(tracker, input);
-        let ordered =
-            input.policies.garbage_collect.order_dependency && owned.has_an_end(&desired, input);
+        let needed = if input.policies.garbage_collect.order_dependency {
+            owned.needed(input)
+        } else {
+            HashSet::new()
+        };
+        let ordered = owned.has_an_end(&desired, &needed);
         // Of objects of other clusters nobody knows what became of them: what remembers them stays, unless they are to be left.
         let elsewhere = tracker.elsewhere > 0 && !(input.orphan && input.scope == Scope::All);
         let mut pending = elsewhere;
@@ -243,10 +247,12 @@ fn plan_without(input: &Input<'_>, held: &BTreeSet<ResourceKey>) -> Plan {
                 pending = true;
                 continue;
             }
-            if input.scope != Scope::All && keep_by_policy(input, record, live, &mut plan) {
+            if input.scope != Scope::All
+                && keep_by_policy(input, record, live, (&mut plan, &mut saved))
+            {
                 continue;
             }
-            let waits = ordered && owned.has_dependents(&record.component, input);
+            let waits = ordered && needed.contains(&record.component);
             let first = seen.insert(key_of(record));
             if held.contains(&key_of(record)) && !is_deleting(live) {
                 pending = true;
@@ -295,13 +301,18 @@ fn is_superseded(tracker: &Tracker, desired: &BTreeSet<ResourceKey>, input: &Inp
 }
 
 /// A rule of the new spec may save an object of a component that left it.
-fn keep_by_policy(input: &Input<'_>, record: &Record, live: &Value, plan: &mut Plan) -> bool {
+fn keep_by_policy(
+    input: &Input<'_>,
+    record: &Record,
+    live: &Value,
+    (plan, known): (&mut Plan, &mut BTreeSet<ResourceKey>),
+) -> bool {
     let strategy = input.policies.gc_strategy(live);
     if strategy == GcStrategy::OnAppUpdate || record.deleted {
         return false;
     }
     let saved = Record { skip_gc: strategy == GcStrategy::Never, ..record.clone() };
-    if !plan.to_root.iter().any(|other| key_of(other) == key_of(&saved)) {
+    if known.insert(key_of(&saved)) {
         plan.to_root.push(saved);
     }
     true
@@ -324,18 +335,21 @@ impl<'t> LiveRecords<'t> {
     }
 
     /// Whether something can go first: where components wait for one another in a circle there is no order.
-    fn has_an_end(&self, desired: &BTreeSet<ResourceKey>, input: &Input<'_>) -> bool {
-        let going = self.live.iter().filter(|(record, _)| !desired.contains(&key_of(record)));
-        going.into_iter().any(|(record, _)| !self.has_dependents(&record.component, input))
+    fn has_an_end(&self, desired: &BTreeSet<ResourceKey>, needed: &HashSet<String>) -> bool {
+        let mut going = self.live.iter().filter(|(record, _)| !desired.contains(&key_of(record)));
+        going.any(|(record, _)| !needed.contains(&record.component))
     }
 
-    /// Whether an object of a component that depends on `component` is still there.
-    fn has_dependents(&self, component: &str, input: &Input<'_>) -> bool {
-        !component.is_empty()
-            && self.live.iter().any(|(other, _)| {
-                other.component != component
-                    && (input.depends_on)(&other.component).iter().any(|name| name == component)
-            })
+    /// The components that others depend on of which an object is still there.
+    fn needed(&self, input: &Input<'_>) -> HashSet<String> {
+        let dependents: BTreeSet<&str> =
+            self.live.iter().map(|(record, _)| record.component.as_str()).collect();
+        let mut needed = HashSet::new();
+        for one in dependents {
+            let names = (input.depends_on)(one).into_iter();
+            needed.extend(names.filter(|name| !name.is_empty() && name != one));
+        }
+        needed
     }
 }
 

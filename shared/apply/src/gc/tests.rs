@@ -223,6 +223,25 @@ fn dependents_go_first() {
     assert_eq!(deleted(&world.plan_with("v1", Scope::All, &depends)), ["web"]);
 }
 
+/// However many objects there are, each component is asked once what it depends on.
+#[test]
+fn an_ordered_collection_of_many_takes_linear_time() {
+    let names: Vec<String> = (0..200).map(|n| format!("c{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let world = World::new(vec![tracker("v1", 1, &names)], &names)
+        .with_policy(&json!({"order": "dependency"}));
+    let asked = std::cell::Cell::new(0);
+    // Each needs the one before.
+    let depends = |component: &str| {
+        asked.set(asked.get() + 1);
+        let before = component.trim_start_matches('c').parse::<usize>().unwrap().checked_sub(1);
+        before.map(|before| format!("c{before}")).into_iter().collect()
+    };
+    let plan = world.plan_with("v1", Scope::All, &depends);
+    assert_eq!(deleted(&plan), ["c199"]);
+    assert_eq!(asked.get(), names.len());
+}
+
 #[test]
 fn a_shared_object_is_handed_over() {
     let mut world = World::new(vec![tracker("v1", 1, &["a"])], &["a"]);

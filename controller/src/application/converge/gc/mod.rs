@@ -216,7 +216,9 @@ async fn decide(
             free.insert(found.value());
         }
     }
-    let depends_on = |component: &str| dependencies(app, component);
+    let dependencies = dependencies(app);
+    let depends_on = |component: &str| dependencies.get(component).cloned().unwrap_or_default();
+    let protected: HashSet<&str> = protected_names.iter().map(String::as_str).collect();
     let prune = prune::rules(session.ctx, app).await?;
     Ok(Some(gc::plan(&gc::Input {
         owner: &session.owner,
@@ -228,7 +230,7 @@ async fn decide(
         orphan: is_orphaning(app),
         live: &|key| live.get(key).cloned(),
         unknown: &|record| unknown.contains(&tracker::key_of(record)),
-        protected: &|record| protected_names.contains(&record.component),
+        protected: &|record| protected.contains(record.component.as_str()),
         depends_on: &depends_on,
         prune: prune.as_ref(),
     })))
@@ -243,15 +245,21 @@ fn is_orphaning(app: &Application) -> bool {
     app.metadata.finalizers.iter().flatten().any(asks)
 }
 
-/// The components that must outlive `component`: those it depends on, or takes a value from.
-fn dependencies(app: &Application, component: &str) -> Vec<String> {
-    let Some(found) = app.spec.components.iter().find(|c| c.name == component) else {
-        return Vec::new();
-    };
-    let sources = found.inputs.iter().filter_map(|input| {
-        let from =
-            |c: &&vela_api::ApplicationComponent| c.outputs.iter().any(|o| o.name == input.from);
-        app.spec.components.iter().find(from).map(|c| c.name.clone())
-    });
-    found.depends_on.iter().cloned().chain(sources).collect()
+/// The components that must outlive each component: those it depends on, or takes a value from.
+fn dependencies(app: &Application) -> HashMap<&str, Vec<String>> {
+    let components = &app.spec.components;
+    let mut makers: HashMap<&str, &str> = HashMap::new();
+    for component in components {
+        for output in &component.outputs {
+            makers.entry(&output.name).or_insert(&component.name);
+        }
+    }
+    let mut all = HashMap::new();
+    for component in components {
+        let sources = component.inputs.iter().filter_map(|input| makers.get(input.from.as_str()));
+        let sources = sources.map(|name| (*name).to_owned());
+        let needed = || component.depends_on.iter().cloned().chain(sources).collect();
+        all.entry(component.name.as_str()).or_insert_with(needed);
+    }
+    all
 }
