@@ -226,9 +226,8 @@ async fn advance(
         execute(session, app, &run, status, &revised.name, now).await?
     };
     stored(session).await?;
-    let in_spec = |name: &str| session.components.iter().any(|component| component == name);
     // A component that left the spec is not reported, also while its objects wait for their collection.
-    status.services.retain(|service| in_spec(&service.name));
+    status.services.retain(|service| session.components.contains(&service.name));
     let mut end = End { status: std::mem::take(status), again, pruned: false, settled: false };
     converge::after_workflow(session, app, &run, phase, done, &mut end, now).await;
     Ok(end)
@@ -274,9 +273,7 @@ async fn execute(
     for decision in decisions {
         decision.put(&mut status.policy_status);
     }
-    for service in services {
-        status::put_service(&mut status.services, service);
-    }
+    status::put_services(&mut status.services, services);
     note_applied(status, applied);
     let mut next = convert::to_api(&progress.status, &run.workflow.mode_text(), &known);
     // The engine knows no clock, so the end of the run is timed here.

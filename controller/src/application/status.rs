@@ -4,7 +4,7 @@
 //! whole object, which cannot clear what became empty; here the patch is the difference between what is stored and what
 //! should be, so that cleared fields are cleared and nothing is sent when nothing changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -118,17 +118,21 @@ pub fn phase_of(workflow: WorkflowPhase) -> &'static str {
     }
 }
 
-/// Puts a component's status in, in place of the one of the same target.
-pub fn put_service(services: &mut Vec<ComponentStatus>, new: ComponentStatus) {
-    let same = |old: &ComponentStatus| {
-        old.name == new.name
-            && old.namespace == new.namespace
-            && old.cluster == new.cluster
-            && old.env == new.env
+/// Puts the statuses of components in, each in place of the one of the same target.
+pub fn put_services(services: &mut Vec<ComponentStatus>, new: Vec<ComponentStatus>) {
+    let target = |one: &ComponentStatus| {
+        [&one.name, &one.namespace, &one.cluster, &one.env].map(String::clone)
     };
-    match services.iter_mut().find(|old| same(old)) {
-        Some(old) => *old = new,
-        None => services.push(new),
+    let mut places = HashMap::with_capacity(services.len());
+    for (at, old) in services.iter().enumerate() {
+        places.entry(target(old)).or_insert(at);
+    }
+    for one in new {
+        let at = *places.entry(target(&one)).or_insert(services.len());
+        match services.get_mut(at) {
+            Some(old) => *old = one,
+            None => services.push(one),
+        }
     }
 }
 
@@ -319,10 +323,11 @@ mod tests {
             healthy,
             ..ComponentStatus::default()
         };
-        put_service(&mut services, one("", false));
-        put_service(&mut services, one("local", true));
-        put_service(&mut services, one("", true));
-        assert_eq!(services.len(), 2);
+        put_services(&mut services, vec![one("", false), one("local", true)]);
+        assert!(!vela_api::status::is_healthy(&services));
+        put_services(&mut services, vec![one("far", false), one("", true), one("far", true)]);
+        let clusters: Vec<_> = services.iter().map(|service| service.cluster.as_str()).collect();
+        assert_eq!(clusters, ["", "local", "far"]);
         assert!(vela_api::status::is_healthy(&services));
     }
 }

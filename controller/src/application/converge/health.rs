@@ -1,5 +1,7 @@
 //! Health after the workflow: every reported component is checked again, as its step deployed it.
 
+use std::collections::HashMap;
+
 use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::debug;
@@ -25,12 +27,20 @@ pub async fn refresh(
     app_status: &mut AppStatus,
 ) -> String {
     let mut reasons: Vec<String> = Vec::new();
-    let known = app_status.services.clone();
+    let mut checked = Vec::new();
     let deployed = deployed(run);
-    for service in known {
+    let mut placed: HashMap<&str, Vec<&(ApplicationComponent, Placement)>> = HashMap::new();
+    for one in &deployed {
+        placed.entry(&one.0.name).or_default().push(one);
+    }
+    let mut in_spec = HashMap::new();
+    for component in &run.app.spec.components {
+        in_spec.entry(component.name.as_str()).or_insert(component);
+    }
+    for service in app_status.services.clone() {
         if let Err(why) = session.reach_quietly(&service.cluster) {
             // Its objects cannot be read now.
-            unavailable(session, service, &why, &mut app_status.services);
+            checked.extend(unavailable(session, service, &why));
             continue;
         }
         let own = if service.namespace == session.owner.namespace {
@@ -38,14 +48,13 @@ pub async fn refresh(
         } else {
             service.namespace.clone()
         };
-        let mut all: Vec<(ApplicationComponent, Placement)> = deployed
-            .iter()
-            .filter(|(component, placement)| {
-                component.name == service.name
-                    && placement.cluster == service.cluster
+        let places = placed.get(service.name.as_str()).into_iter().flatten();
+        let mut all: Vec<(ApplicationComponent, Placement)> = places
+            .filter(|(_, placement)| {
+                placement.cluster == service.cluster
                     && (placement.namespace == own || placement.namespace == service.namespace)
             })
-            .cloned()
+            .map(|one| (*one).clone())
             .collect();
         // No step of the spec places it there any more: it is judged as the spec has it.
         if all.is_empty() {
@@ -54,16 +63,18 @@ pub async fn refresh(
                 namespace: own,
                 replica: String::new(),
             };
-            let component = run.app.spec.components.iter().find(|c| c.name == service.name);
-            all.extend(component.map(|component| (component.clone(), placement)));
+            let component = in_spec.get(service.name.as_str());
+            all.extend(
+                component.map(|component| (ApplicationComponent::clone(component), placement)),
+            );
         }
         // The copies of a replicated component share an entry: the worst counts.
         let mut worst: Option<ComponentStatus> = None;
         for (component, placement) in all {
             let diagnoses = reasons.len() < MAX_DIAGNOSED;
-            let checked =
+            let check =
                 workflow::components::check_health(session, run, &component, &placement, diagnoses);
-            match checked.await {
+            match check.await {
                 Ok((new, why)) if worst.as_ref().is_none_or(|worst| worst.healthy) => {
                     worst = Some(new);
                     reasons.extend(Some(why).filter(|why| !why.is_empty()));
@@ -72,10 +83,9 @@ pub async fn refresh(
                 Err(error) => debug!(%error, component = component.name, "health not evaluated"),
             }
         }
-        if let Some(new) = worst {
-            status::put_service(&mut app_status.services, new);
-        }
+        checked.extend(worst);
     }
+    status::put_services(&mut app_status.services, checked);
     reasons.join("; ")
 }
 
@@ -87,16 +97,15 @@ fn unavailable(
     session: &Session<'_>,
     service: ComponentStatus,
     why: &ApiError,
-    services: &mut Vec<ComponentStatus>,
-) {
+) -> Option<ComponentStatus> {
     const KNOWN: &str = "; last known: ";
     if !session.ctx.settings.unreachable_is_unhealthy {
-        return;
+        return None;
     }
-    let Named::Member(member) = session.clusters.named(&service.cluster) else { return };
+    let Named::Member(member) = session.clusters.named(&service.cluster) else { return None };
     // A short absence is no news; the status would change with every hiccup of a network.
     if session.ctx.clock.now().duration_since(member.health().since()) < GRACE {
-        return;
+        return None;
     }
     // Else the message would be added to itself at each reconcile.
     let before = match service.message.split_once(KNOWN) {
@@ -104,7 +113,7 @@ fn unavailable(
         None => &service.message,
     };
     let message = format!("{why}{KNOWN}{before}");
-    status::put_service(services, ComponentStatus { healthy: false, message, ..service });
+    Some(ComponentStatus { healthy: false, message, ..service })
 }
 
 /// The components as the steps hold them: with what `deploy` steps merge into them, and for each copy of a replicated one.

@@ -1,7 +1,7 @@
 //! What steps would have made that a run did not come to, because they were skipped or something before them failed: it is
 //! in the newest spec, though the tracker of the run does not hold it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 use vela_api::application::ApplicationComponent;
@@ -67,14 +67,24 @@ pub(super) fn skipped(session: &Session<'_>, run: &Run<'_>, status: &AppStatus) 
     }
     components.extend(left.iter().map(|component_at| component_at.component.clone()));
     let own = &session.owner.namespace;
-    let is_at = |components_at: &[PlacedComponent], record: &Record| {
-        components_at.iter().any(|component_at| component_at.contains(record, own))
+    let (left, done) = (by_component(&left), by_component(&done));
+    let is_at = |placed: &HashMap<&str, Vec<&PlacedComponent>>, record: &Record| {
+        let places = placed.get(record.component.as_str());
+        places.into_iter().flatten().any(|component_at| component_at.contains(record, own))
     };
     let mut records =
         session.trackers.left_of(&session.trackers.current(session.run()), &components);
     // What a step that ran has placed is judged by that step, unless a skipped step places it, too.
     records.retain(|record| is_at(&left, record) || !is_at(&done, record));
     records
+}
+
+fn by_component(placed: &[PlacedComponent]) -> HashMap<&str, Vec<&PlacedComponent>> {
+    let mut components: HashMap<&str, Vec<&PlacedComponent>> = HashMap::new();
+    for one in placed {
+        components.entry(&one.component).or_default().push(one);
+    }
+    components
 }
 
 /// The components of which nothing may be collected after a failed run: those of the newest spec, with what `deploy` steps
@@ -90,7 +100,7 @@ pub(super) fn protected_components(
     let is_done = |step: &Step| {
         phases.get(step.name.as_str()).is_some_and(|status| status.phase == Phase::Succeeded)
     };
-    let mut protected = session.components.clone();
+    let mut protected: Vec<String> = session.components.iter().cloned().collect();
     for step in run.workflow.all().filter(|step| !is_done(step)) {
         match creates(run, step) {
             Creates::Components(components_at) => {

@@ -2,7 +2,7 @@
 //!
 //! Answers for `pkg/appfile/parser.go`. Pure: definitions come through caches that were read before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -176,10 +176,11 @@ pub fn collect(
     // Errors name the component, since many may use one definition.
     let missing =
         |text: String, component: &str| ParseError(messages::in_component(component, &text));
-    for (index, component) in app.spec.components.iter().enumerate() {
+    let mut names = HashSet::new();
+    for component in &app.spec.components {
         let name = component.name.as_str();
         // The second would take over the objects of the first.
-        if app.spec.components.iter().take(index).any(|other| other.name == name) {
+        if !names.insert(name) {
             return Err(ParseError(messages::duplicated_component(name)));
         }
         let ty = component.type_.as_str();

@@ -184,8 +184,7 @@ pub async fn resolve_call(
 
 /// Whether a component of the Application, or a step of the present run, has a release.
 fn is_in_use(session: &Session<'_>, own: (&str, &str, &str), component: &str) -> bool {
-    session.components.iter().any(|name| name == component)
-        || steps::recorded(session, own, component).is_some()
+    session.components.contains(component) || steps::recorded(session, own, component).is_some()
 }
 
 /// What the template gets to see of a record.

@@ -58,7 +58,7 @@ pub struct Session<'a> {
     /// Name of the current revision.
     pub revision: String,
     /// Components of the spec: whose objects must not be taken by another component.
-    pub components: Vec<String>,
+    pub components: BTreeSet<String>,
     /// The time, RFC 3339.
     pub now: String,
     /// The revision of this reconcile, while it is not stored: that may happen in parallel with the dry run, nothing is recorded before.
@@ -106,7 +106,7 @@ impl<'a> Session<'a> {
             generation: metadata.generation.unwrap_or_default(),
             publish_version: String::new(),
             revision: String::new(),
-            components: Vec::new(),
+            components: BTreeSet::new(),
             now: facts::seconds(ctx.clock.now()),
             unstored: None,
             refused: None,

@@ -4,7 +4,7 @@
 //! same name here, made, written over and deleted. So a controller of one cluster cannot read such records together with the
 //! others: they are carried along, and go back into whatever is stored of the tracker. One of several clusters reads them all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
@@ -25,6 +25,8 @@ pub(super) struct ExpandedTracker {
     pub(super) elsewhere: Vec<Record>,
     /// Of the records of this cluster, once it is asked for.
     index: OnceLock<RecordIndex>,
+    /// The same by component: where its records are.
+    components: OnceLock<HashMap<String, Vec<usize>>>,
 }
 
 impl Deref for ExpandedTracker {
@@ -37,7 +39,7 @@ impl Deref for ExpandedTracker {
 
 impl DerefMut for ExpandedTracker {
     fn deref_mut(&mut self) -> &mut ResourceTracker {
-        self.index.take();
+        self.forget_places();
         &mut self.object
     }
 }
@@ -56,7 +58,7 @@ impl ExpandedTracker {
         // One record for each object: a second one would be applied and collected on its own.
         tracker::drop_duplicates(records);
         let elsewhere = if whole { Vec::new() } else { tracker::split_off_elsewhere(records) };
-        Ok(Self { object, elsewhere, index: OnceLock::new() })
+        Ok(Self { object, elsewhere, ..Self::default() })
     }
 
     /// The record of an object of this cluster.
@@ -66,6 +68,33 @@ impl ExpandedTracker {
             return records.iter().find(|record| tracker::is_of(record, key));
         }
         self.index.get_or_init(|| RecordIndex::new(records)).find(records, key)
+    }
+
+    /// The records of a component of this cluster, in their order.
+    pub(super) fn records_of(&self, component: &str) -> Vec<&Record> {
+        let records = &self.object.spec.managed_resources;
+        if records.len() < SCANNED {
+            return records.iter().filter(|record| record.component == component).collect();
+        }
+        let components = self.components.get_or_init(|| {
+            let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+            for (at, record) in records.iter().enumerate() {
+                // Most components have several objects.
+                match places.get_mut(&record.component) {
+                    Some(places) => places.push(at),
+                    None => drop(places.insert(record.component.clone(), vec![at])),
+                }
+            }
+            places
+        });
+        let places = components.get(component).into_iter().flatten();
+        places.filter_map(|at| records.get(*at)).collect()
+    }
+
+    /// The records are about to change.
+    fn forget_places(&mut self) {
+        self.index.take();
+        self.components.take();
     }
 
     /// Whether nothing is recorded, here or elsewhere.
@@ -81,7 +110,7 @@ impl ExpandedTracker {
 
     /// Takes in what another one records and this one does not. Returns whether there was anything.
     pub(super) fn complete(&mut self, other: &Self) -> bool {
-        self.index.take();
+        self.forget_places();
         let here = (&mut self.object.spec.managed_resources, &other.spec.managed_resources);
         let elsewhere = (&mut self.elsewhere, &other.elsewhere);
         let mut changed = false;
@@ -114,7 +143,7 @@ impl ExpandedTracker {
 impl From<ResourceTracker> for ExpandedTracker {
     /// One that is made here, and records nothing yet.
     fn from(object: ResourceTracker) -> Self {
-        Self { object, elsewhere: Vec::new(), index: OnceLock::new() }
+        Self { object, ..Self::default() }
     }
 }
 

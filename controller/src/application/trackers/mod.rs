@@ -213,6 +213,22 @@ impl Trackers {
         self.present(current).find_map(|object| object.record_of(key))
     }
 
+    /// The records of a component that must live, as [`Self::desired`] has them.
+    #[must_use]
+    pub fn desired_in(&self, current: &str, component: &str) -> Vec<&Record> {
+        let present: Vec<_> = self.present(current).collect();
+        let mut all = Vec::new();
+        for (at, object) in present.iter().enumerate() {
+            let (earlier, _) = present.split_at(at);
+            let is_first = |record: &&Record| {
+                let key = tracker::key_of(record);
+                !earlier.iter().any(|earlier| earlier.record_of(&key).is_some())
+            };
+            all.extend(object.records_of(component).into_iter().filter(is_first));
+        }
+        all
+    }
+
     /// The record of an object in one tracker.
     #[must_use]
     pub fn record_of(&self, name: &str, key: &ResourceKey) -> Option<&Record> {
@@ -243,11 +259,12 @@ impl Trackers {
             .collect();
         // An object may stand in several: the newest content is what was dispatched last.
         old.sort_by_key(|object| std::cmp::Reverse(object.spec.application_generation));
+        let components: HashSet<&str> = components.iter().map(String::as_str).collect();
         let held = self.desired(current);
         let mut known: HashSet<_> = held.into_iter().map(tracker::identity).collect();
         old.into_iter()
             .flat_map(|object| &object.spec.managed_resources)
-            .filter(|record| !record.deleted && components.contains(&record.component))
+            .filter(|record| !record.deleted && components.contains(&*record.component))
             .filter(|record| known.insert(tracker::identity(record)))
             .cloned()
             .collect()
@@ -317,4 +334,38 @@ fn target(name: &str) -> Target<'_> {
 
 fn decode(answer: Value) -> Result<ResourceTracker, ApiError> {
     serde_json::from_value(answer).map_err(|error| ApiError::Transport(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn held(role: &str, name: &str, records: &[(String, String)]) -> ExpandedTracker {
+        let record = |(name, component): &(String, String)| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "n", "name": name,
+                "component": component})
+        };
+        let records: Vec<Value> = records.iter().map(record).collect();
+        let tracker = json!({"metadata": {"name": name}, "spec": {"type": role,
+            "applicationGeneration": 1, "managedResources": records}});
+        ExpandedTracker::of(serde_json::from_value(tracker).unwrap(), true).unwrap()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_records_of_a_component_are_those_of_the_desired_ones(
+            root in proptest::collection::vec(("[a-f]{1,2}", "[xyz]"), 0..40),
+            run in proptest::collection::vec(("[a-f]{1,2}", "[xyz]"), 0..40),
+        ) {
+            let objects = vec![held("versioned", "t", &run), held("root", "r", &root)];
+            let trackers = Trackers { objects, ..Trackers::default() };
+            for component in ["x", "y", "z", "none"] {
+                let mut all = trackers.desired("t");
+                all.retain(|record| record.component == component);
+                assert_eq!(trackers.desired_in("t", component), all);
+            }
+        }
+    }
 }

@@ -407,9 +407,11 @@ async fn live_workload(
     };
     let record =
         // The workload, not an object of one of its traits.
-        session.trackers.desired(&current).into_iter().find(|record| {
-            record.component == component && record.trait_.is_empty() && here(record)
-        })?;
+        session
+            .trackers
+            .desired_in(&current, component)
+            .into_iter()
+            .find(|record| record.trait_.is_empty() && here(record))?;
     let key = vela_apply::tracker::key_of(record);
     session.live(&record.api_version, &key).await.ok().flatten()
 }
