@@ -20,6 +20,7 @@ mod finalizer_removed;
 mod follows_definition;
 mod ledger;
 mod legacy;
+mod linear;
 mod many_components;
 mod members;
 mod named_clusters;

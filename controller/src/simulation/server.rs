@@ -60,6 +60,9 @@ pub(super) struct State {
     seen: BTreeMap<usize, u64>,
     /// Writes of the process under test, dry runs aside.
     pub(super) writes: usize,
+    /// All its requests but watches and discovery, and the bytes of their bodies.
+    pub(super) requests: usize,
+    pub(super) sent: usize,
     /// The ConfigMaps the process under test asked to delete, dry runs aside.
     pub(super) deletes: Vec<String>,
     /// Deletions of ConfigMaps by the process under test, at the moment they happened, as judged by `judge`.
@@ -524,6 +527,8 @@ impl Server {
                             server.state.lock().writers.insert(writer);
                         }
                         let mut state = server.state.lock();
+                        state.requests += 1;
+                        state.sent += bytes.len();
                         let answer = if !user.is_empty() && state.closes(parts.uri.path()) {
                             failure(403, "Forbidden")
                         } else {
