@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vela_cluster::lease::permit::{Assignment, Permits, Scope, Sent};
+use vela_cluster::lease::permit::{Assignment, Permits, RefusedBy, Scope, Sent};
 use vela_shard::{Millis, Slot, unanswered_until};
 
 use super::state::State;
@@ -52,7 +52,7 @@ impl Permits for Permit {
         // The permit must last as long as the call may, since a call in flight cannot be called
         // back.
         if left.is_none_or(|left| left < clock::millis(time)) {
-            fleet.metrics.refused.inc();
+            fleet.metrics.refused(None);
             return None;
         }
         let Some(slot) = slot else { return Some(Sent::new(|_| {})) };
@@ -70,5 +70,9 @@ impl Permits for Permit {
             }
             fleet.notify_stopped(&state, &slot);
         }))
+    }
+
+    fn refused(&self, by: RefusedBy) {
+        self.0.metrics.refused(Some(by));
     }
 }

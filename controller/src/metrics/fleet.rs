@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus::{Gauge, Histogram, HistogramVec, IntCounter, IntGauge, IntGaugeVec};
+use prometheus::{
+    Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+};
+use vela_cluster::lease::permit::RefusedBy;
 use vela_serve::metrics::{Error, Registry};
 use vela_shard::{MASTER, PoolName};
 
@@ -50,6 +53,15 @@ fn label(pool: &PoolName) -> &str {
     if pool.is_empty() { MASTER } else { pool }
 }
 
+/// What refused a write.
+const fn layer(by: Option<RefusedBy>) -> &'static str {
+    match by {
+        None => "permit",
+        Some(RefusedBy::Deadline) => "deadline",
+        Some(RefusedBy::Version) => "version",
+    }
+}
+
 /// A count as a gauge takes it.
 pub(crate) fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
@@ -69,7 +81,7 @@ pub(crate) struct FleetMetrics {
     pub(crate) unowned: IntGauge,
     pub(crate) session: IntGauge,
     pub(crate) seizures: IntCounter,
-    pub(crate) refused: IntCounter,
+    refused: IntCounterVec,
     pub(crate) tables: IntCounter,
     pub(crate) moves: IntCounter,
 }
@@ -87,6 +99,14 @@ impl FleetMetrics {
         )?;
         // There before the first hand-over: a rate needs two values.
         TakeReason::ALL.iter().for_each(|reason| drop(takes.with_label_values(&[reason.name()])));
+        let refused = registry.int_counter_vec(
+            "vela_shard_refused_writes_total",
+            "Writes that were refused: before they were sent, by their deadline, by the version they are bound to.",
+            &["layer"],
+        )?;
+        for by in [None, Some(RefusedBy::Deadline), Some(RefusedBy::Version)] {
+            drop(refused.with_label_values(&[layer(by)]));
+        }
         Ok(Self {
             buckets: registry.int_gauge_vec(
                 "vela_shard_buckets",
@@ -122,10 +142,7 @@ impl FleetMetrics {
                 "vela_shard_seizures_total",
                 "Silent replicas whose Lease this one took.",
             )?,
-            refused: counter(
-                "vela_shard_refused_writes_total",
-                "Writes that were not sent because this replica does not hold the bucket.",
-            )?,
+            refused,
             moves: counter(
                 "vela_shard_moves_total",
                 "Applications that this replica handed over to another pool because of their label.",
@@ -172,6 +189,11 @@ impl FleetMetrics {
         self.takes.with_label_values(&[reason.name()]).observe(seconds);
     }
 
+    /// A write was refused; `None`: before it was sent, since this replica has no permit for it.
+    pub(crate) fn refused(&self, by: Option<RefusedBy>) {
+        self.refused.with_label_values(&[layer(by)]).inc();
+    }
+
     /// How many buckets came for a reason, and how many seconds that took in all.
     #[cfg(test)]
     pub(crate) fn takes(&self, reason: TakeReason) -> (u64, f64) {
@@ -192,6 +214,20 @@ mod tests {
         assert_eq!((metrics.applications(), of(MASTER), of("gold")), (5, 3, 2));
         metrics.set_applications(&BTreeMap::from([("".into(), 4)]));
         assert_eq!((metrics.applications(), of(MASTER), of("gold")), (4, 4, 0));
+    }
+
+    #[test]
+    fn refused_writes_are_counted_by_layer_from_the_start() {
+        let registry = Registry::new("test", "0").unwrap();
+        let metrics = FleetMetrics::new(&registry).unwrap();
+        for by in [None, None, Some(RefusedBy::Version)] {
+            metrics.refused(by);
+        }
+        let text = registry.text().unwrap();
+        for (layer, count) in [("permit", 2), ("deadline", 0), ("version", 1)] {
+            let line = format!("vela_shard_refused_writes_total{{layer=\"{layer}\"}} {count}\n");
+            assert!(text.contains(&line), "{text}");
+        }
     }
 
     #[test]

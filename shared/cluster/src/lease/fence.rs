@@ -9,11 +9,11 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Method, Request};
+use http::{Method, Request, Response};
 use tower::{BoxError, Layer, Service};
 
 use super::Leadership;
-use super::permit::{self, Permits, Sent};
+use super::permit::{self, Permits, RefusedBy, Sent};
 use crate::Error;
 
 /// What all clients of a process ask before they write. Open until an election begins, which is after clients are made.
@@ -32,7 +32,7 @@ enum Guard {
 /// What a fence says of a write that is about to be sent.
 enum Answer {
     Open,
-    Permitted(Sent),
+    Permitted(Sent, Arc<dyn Permits>),
     Closed,
 }
 
@@ -62,7 +62,7 @@ impl Fence {
                 // A write that was prepared before there were permits carries no deadline.
                 let time = deadline.filter(|time| !time.is_zero());
                 let sent = time.and_then(|time| permits.begin(permit::current(), time));
-                sent.map_or(Answer::Closed, Answer::Permitted)
+                sent.map_or(Answer::Closed, |sent| Answer::Permitted(sent, Arc::clone(permits)))
             }
         }
     }
@@ -83,9 +83,9 @@ pub struct Fenced<S> {
     fence: Fence,
 }
 
-impl<S, B> Service<Request<B>> for Fenced<S>
+impl<S, B, C> Service<Request<B>> for Fenced<S>
 where
-    S: Service<Request<B>>,
+    S: Service<Request<B>, Response = Response<C>>,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
 {
@@ -105,6 +105,7 @@ where
             *request.uri_mut() = uri;
         }
         let what = format!("{} {}", request.method(), request.uri().path());
+        let method = request.method().clone();
         let answer = self.inner.call(request);
         Box::pin(async move {
             if !writes {
@@ -114,13 +115,17 @@ where
             match fence.ask(deadline) {
                 Answer::Open => answer.await.map_err(Into::into),
                 Answer::Closed => Err(Error::NotLeader.into()),
-                Answer::Permitted(sent) => {
+                Answer::Permitted(sent, permits) => {
                     let after = deadline.unwrap_or_default();
                     let Ok(answer) = tokio::time::timeout(after, answer).await else {
+                        permits.refused(RefusedBy::Deadline);
                         return Err(Error::Timeout { what, after }.into());
                     };
                     let answer = answer.map_err(Into::into)?;
                     sent.answered();
+                    if let Some(by) = RefusedBy::of(&method, answer.status()) {
+                        permits.refused(by);
+                    }
                     Ok(answer)
                 }
             }
@@ -141,7 +146,7 @@ fn writes(method: &Method, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::Response;
+    use http::StatusCode;
     use http_body_util::BodyExt as _;
     use kube::Client;
     use kube::client::{Body, ClientBuilder, DynBody};
@@ -215,7 +220,7 @@ mod tests {
 
     /// A fleet member that holds bucket 7 and whose session is valid for so long.
     #[derive(Debug)]
-    struct Holds7(Mutex<Duration>, Arc<Mutex<Vec<bool>>>);
+    struct Holds7(Mutex<Duration>, Arc<Mutex<Vec<bool>>>, Mutex<Vec<RefusedBy>>);
 
     impl Permits for Holds7 {
         fn limit(&self) -> Option<Duration> {
@@ -226,6 +231,10 @@ mod tests {
             let ended = Arc::clone(&self.1);
             let may = scope == of_bucket(7) && time <= *self.0.lock();
             may.then(|| permit::Sent::new(move |answered| ended.lock().push(answered)))
+        }
+
+        fn refused(&self, by: RefusedBy) {
+            self.2.lock().push(by);
         }
     }
 
@@ -242,7 +251,8 @@ mod tests {
         let options = ClientOptions { qps: 0.05, burst: 2, ..ClientOptions::new("test") };
         let (client, sent) = client(&options);
         let ended = Arc::default();
-        let permits = Arc::new(Holds7(Mutex::new(Duration::from_secs(4)), Arc::clone(&ended)));
+        let session = Mutex::new(Duration::from_secs(4));
+        let permits = Arc::new(Holds7(session, Arc::clone(&ended), Mutex::default()));
         options.fence.guard_fleet(Arc::clone(&permits) as Arc<dyn Permits>);
         within(of_bucket(7), send(&client, Method::PUT, OBJECT)).await.expect("it holds that");
         assert_eq!(*sent.lock(), [format!("PUT {OBJECT}?timeout=3750ms")]);
@@ -261,6 +271,40 @@ mod tests {
         assert!(matches!(error, Err(Error::NotLeader)), "what names no scope has none");
         send(&client, Method::GET, OBJECT).await.expect("reading is free");
         assert_eq!((sent.lock().len(), ended.lock().len()), (2, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_refuses_a_permitted_write_is_reported() {
+        let fence = Fence::default();
+        let session = Mutex::new(Duration::from_secs(4));
+        let permits = Arc::new(Holds7(session, Arc::default(), Mutex::default()));
+        fence.guard_fleet(Arc::clone(&permits) as Arc<dyn Permits>);
+        let (version, deadline) = (Some(RefusedBy::Version), Some(RefusedBy::Deadline));
+        for (method, code, expected) in [
+            (Method::PATCH, 200, None),
+            (Method::PUT, 409, version),
+            (Method::DELETE, 409, version),
+            // The name is taken.
+            (Method::POST, 409, None),
+            (Method::POST, 504, deadline),
+            (Method::PUT, 422, None),
+            (Method::PUT, 503, None),
+            // No answer comes.
+            (Method::PUT, 0, deadline),
+        ] {
+            let server = service_fn(move |_: Request<()>| async move {
+                if code == 0 {
+                    std::future::pending::<()>().await;
+                }
+                let code = StatusCode::from_u16(code)?;
+                Ok::<_, BoxError>(Response::builder().status(code).body(())?)
+            });
+            let request = Request::builder().method(method.clone()).uri(OBJECT).body(()).unwrap();
+            let answer = within(of_bucket(7), fence.layer(server).oneshot(request)).await;
+            assert_eq!(answer.is_ok(), code != 0);
+            let refusals: Vec<_> = std::mem::take(&mut *permits.2.lock());
+            assert_eq!(refusals, Vec::from_iter(expected), "{method} {code}");
+        }
     }
 
     #[tokio::test]

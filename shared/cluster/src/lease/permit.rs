@@ -8,8 +8,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Uri;
 use http::uri::PathAndQuery;
+use http::{Method, StatusCode, Uri};
 
 /// What decides which replica works on an Application.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +37,27 @@ pub enum Scope {
     Unread(Arc<Assignment>),
 }
 
+/// What refused a write for which there was a permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedBy {
+    /// Its deadline passed. Whether it was carried out before is known only if the API server said so.
+    Deadline,
+    /// The API server has another version of the object than the one that the write is bound to.
+    Version,
+}
+
+impl RefusedBy {
+    /// What the status of an answer says.
+    pub(super) fn of(method: &Method, code: StatusCode) -> Option<Self> {
+        match code {
+            StatusCode::GATEWAY_TIMEOUT => Some(Self::Deadline),
+            // A creation is bound to no version: its name is taken.
+            StatusCode::CONFLICT if method != Method::POST => Some(Self::Version),
+            _ => None,
+        }
+    }
+}
+
 /// Who knows what may be written.
 pub trait Permits: std::fmt::Debug + Send + Sync {
     /// How long any write may take that is sent now; `None`: none may be sent.
@@ -44,6 +65,9 @@ pub trait Permits: std::fmt::Debug + Send + Sync {
 
     /// A write is about to be sent that may take so long; `None`: it may not be sent.
     fn begin(&self, scope: Scope, time: Duration) -> Option<Sent>;
+
+    /// A write that had a permit was refused.
+    fn refused(&self, by: RefusedBy);
 }
 
 /// A write in flight.
