@@ -55,6 +55,7 @@ mod stale_caches;
 mod stale_fields;
 mod status_debounce;
 mod step_access;
+mod too_large;
 mod unfinished;
 mod workflow_runs;
 

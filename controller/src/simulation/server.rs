@@ -79,6 +79,8 @@ pub(super) struct State {
     pub(super) closed: Option<&'static str>,
     /// The ConfigMap that an admission rule of the cluster refuses.
     pub(super) refused: Option<&'static str>,
+    /// The most bytes that an object of a kind may have, by its plural, and the answer to more.
+    pub(super) limit: Option<(&'static str, usize, (u16, &'static str))>,
     /// Requests that are refused to the process under test: method and plural.
     pub(super) forbidden: Option<(Method, &'static str)>,
     /// The API server is overloaded: which requests are refused, and by which answer.
@@ -269,6 +271,16 @@ impl State {
 
     fn closes(&self, path: &str) -> bool {
         Parsed::of(path).is_some_and(|request| self.closed == Some(&request.namespace))
+    }
+
+    /// The answer to a write of more bytes than the limit allows.
+    fn exceeds(&self, request: &http::request::Parts, bytes: usize) -> Option<(u16, Value)> {
+        let (plural, most, (code, text)) = self.limit?;
+        let is_of_it = Parsed::of(request.uri.path())?.plural == plural;
+        let writes = [Method::POST, Method::PUT].contains(&request.method);
+        let (_, mut status) = failure(code, "");
+        status["message"] = json!(text);
+        (is_of_it && writes && bytes > most).then_some((code, status))
     }
 
     fn answer(&mut self, method: &Method, uri: &http::Uri, body: &Value) -> (u16, Value) {
@@ -529,7 +541,9 @@ impl Server {
                         let mut state = server.state.lock();
                         state.requests += 1;
                         state.sent += bytes.len();
-                        let answer = if !user.is_empty() && state.closes(parts.uri.path()) {
+                        let answer = if let Some(answer) = state.exceeds(&parts, bytes.len()) {
+                            answer
+                        } else if !user.is_empty() && state.closes(parts.uri.path()) {
                             failure(403, "Forbidden")
                         } else {
                             state.answer(&parts.method, &parts.uri, &body)

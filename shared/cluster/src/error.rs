@@ -111,6 +111,24 @@ impl Error {
         }
     }
 
+    /// The same error. One that says that a request is too large also says what was sent and how large that is, and is a refusal
+    /// whoever said so: of etcd's answer the API server makes a failure of its own (kubernetes#74600), and does not say of what.
+    #[must_use]
+    pub(crate) fn sized(self, kind: &str, name: &str, bytes: usize) -> Self {
+        match self {
+            Self::Api { code, message, retry_after, .. } if is_too_large(code, &message) => {
+                let message = format!("{message} ({kind} {name}: {bytes} bytes were sent)");
+                Self::Api {
+                    code: 413,
+                    reason: "RequestEntityTooLarge".to_owned(),
+                    message,
+                    retry_after,
+                }
+            }
+            other => other,
+        }
+    }
+
     /// HTTP code of the API server's answer.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
@@ -149,6 +167,13 @@ impl Error {
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { code: 409, reason, .. } if reason != "AlreadyExists")
     }
+}
+
+/// Whether an answer of this code and text says that a request is too large: the API server's own limit, etcd's, and that of the
+/// connection between the two.
+fn is_too_large(code: u16, message: &str) -> bool {
+    let is_of_etcd = ["etcdserver: request is too large", "trying to send message larger than max"];
+    code == 413 || code == 500 && is_of_etcd.iter().any(|text| message.contains(text))
 }
 
 impl From<kube::Error> for Error {
@@ -243,6 +268,32 @@ mod tests {
         assert!(api(409, "AlreadyExists", None).is_already_exists());
         assert!(!api(409, "AlreadyExists", None).is_conflict());
         assert!(api(409, "Conflict", None).is_conflict());
+    }
+
+    /// With the texts of Kubernetes 1.33 and etcd 3.5.
+    #[test]
+    fn what_is_too_large_is_reported_with_its_size() {
+        let api = |code, message: &str| Error::Api {
+            code,
+            reason: String::new(),
+            message: message.to_owned(),
+            retry_after: None,
+        };
+        let own = "Request entity too large: limit is 3145728";
+        let etcd = "etcdserver: request is too large";
+        let grpc = "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2097279 vs. 2097152)";
+        for (code, text) in [(413, own), (500, etcd), (500, grpc)] {
+            let error = api(code, text).sized("ResourceTracker", "a-v1-n", 1_700_000);
+            let expected = format!("{text} (ResourceTracker a-v1-n: 1700000 bytes were sent)");
+            assert_eq!(
+                (error.to_string(), error.code(), error.class()),
+                (expected, Some(413), Class::Refused)
+            );
+        }
+        for (code, text) in [(500, "an admission webhook failed"), (422, etcd)] {
+            let error = api(code, text).sized("ResourceTracker", "a-v1-n", 1);
+            assert_eq!((error.to_string(), error.code()), (text.to_owned(), Some(code)));
+        }
     }
 
     /// A connection that breaks: before the answer, in the answer, in a watch.

@@ -192,6 +192,21 @@ impl ObjectClient {
         self.ask(request).await.map(RawResponse)
     }
 
+    /// A write of an object that may be too large.
+    async fn write(
+        &self,
+        (method, path): (Method, String),
+        body: (&str, &Value),
+        (kind, name): (&str, &str),
+        identity: &Identity,
+    ) -> Result<RawResponse, ApiError> {
+        let request = request(method, path, Some(body), identity)?;
+        let bytes = request.body().len();
+        // Boxed: it is part of every future that writes.
+        let answer = Box::pin(self.ask(request)).await;
+        answer.map(RawResponse).map_err(|error| error.sized(kind, name, bytes))
+    }
+
     async fn ask(&self, request: Request<Vec<u8>>) -> Result<String, ApiError> {
         self.client.request_text(request).await.map_err(Error::from).inspect_err(postponed::note)
     }
@@ -303,8 +318,9 @@ impl ObjectClient {
     ) -> Result<RawResponse, ApiError> {
         let path = self.path(&Target::of(object), false).await?;
         let path = with_dry_run(path, dry_run);
-        let body = Some(("application/json", object));
-        let request = self.send(Method::POST, path, body, identity);
+        let body = ("application/json", object);
+        let what = (kind(object), name(object));
+        let request = self.write((Method::POST, path), body, what, identity);
         self.timed("Create", (api_version(object), kind(object)), request).await
     }
 
@@ -321,9 +337,10 @@ impl ObjectClient {
     ) -> Result<RawResponse, ApiError> {
         let path = self.path(&Target::of(object), true).await?;
         let path = with_dry_run(with_subresource(path, subresource), dry_run);
-        let body = Some(("application/json", object));
+        let body = ("application/json", object);
         let verb = if subresource == "status" { "StatusUpdate" } else { "Update" };
-        let request = self.send(Method::PUT, path, body, identity);
+        let what = (kind(object), name(object));
+        let request = self.write((Method::PUT, path), body, what, identity);
         self.timed(verb, (api_version(object), kind(object)), request).await
     }
 
@@ -346,7 +363,8 @@ impl ObjectClient {
             PatchKind::Strategic => "application/strategic-merge-patch+json",
         };
         let verb = if subresource == "status" { "StatusPatch" } else { "Patch" };
-        let request = self.send(Method::PATCH, path, Some((media, body)), identity);
+        let what = (target.kind, target.name);
+        let request = self.write((Method::PATCH, path), (media, body), what, identity);
         self.timed(verb, (target.api_version, target.kind), request).await
     }
 
