@@ -31,7 +31,7 @@ async fn life(count: usize, spec: fn(usize, &str) -> Value) -> Costs {
     for (cost, wanted) in costs.iter_mut().zip(states) {
         let before = {
             let state = world.server.state.lock();
-            (state.requests, state.sent)
+            (state.requests.len(), state.sent)
         };
         world.server.by_another_writer(|state| match wanted {
             Some((count, value)) => {
@@ -48,7 +48,7 @@ async fn life(count: usize, spec: fn(usize, &str) -> Value) -> Costs {
         world.settle(&mut process, "a").await;
         assert_eq!(world.faults("a"), Vec::<String>::new());
         let state = world.server.state.lock();
-        *cost = (state.requests - before.0, state.sent - before.1);
+        *cost = (state.requests.len() - before.0, state.sent - before.1);
     }
     costs
 }

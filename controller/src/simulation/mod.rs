@@ -41,6 +41,7 @@ mod read_only;
 mod readiness;
 mod refused_write;
 mod replaced;
+mod requests;
 mod requeue_backoff;
 mod restart;
 mod rollout;

@@ -61,7 +61,7 @@ pub(super) struct State {
     /// Writes of the process under test, dry runs aside.
     pub(super) writes: usize,
     /// All its requests but watches and discovery, and the bytes of their bodies.
-    pub(super) requests: usize,
+    pub(super) requests: Vec<String>,
     pub(super) sent: usize,
     /// The ConfigMaps the process under test asked to delete, dry runs aside.
     pub(super) deletes: Vec<String>,
@@ -497,6 +497,14 @@ fn without_directives(patch: &Value) -> Value {
         .collect()
 }
 
+/// A request in short.
+fn said(request: &http::request::Parts) -> Option<String> {
+    let Parsed { plural, status, .. } = Parsed::of(request.uri.path())?;
+    let is_dry = request.uri.query().is_some_and(|query| query.contains("dryRun"));
+    let (part, dry) = (if status { "/status" } else { "" }, if is_dry { ", dry" } else { "" });
+    Some(format!("{} {plural}{part}{dry}", request.method))
+}
+
 fn failure(code: u16, reason: &str) -> (u16, Value) {
     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
         "code": code, "reason": reason, "message": reason, "metadata": {}});
@@ -539,7 +547,7 @@ impl Server {
                             server.state.lock().writers.insert(writer);
                         }
                         let mut state = server.state.lock();
-                        state.requests += 1;
+                        state.requests.extend(said(&parts));
                         state.sent += bytes.len();
                         let answer = if let Some(answer) = state.exceeds(&parts, bytes.len()) {
                             answer
