@@ -118,10 +118,10 @@ pub(in crate::application) fn draft(
     // Numbers that turned out to be taken, although the cache does not know by whom.
     let taken = ctx.memory(&key).lock().taken_revision;
     let latest = status.latest_revision.as_ref().map_or(0, |r| r.revision).max(taken);
-    let views = session.trackers.views();
+    let heads = session.trackers.heads();
     // The tracker of this run may have been stored although its revision was not: its number is still free.
     let present = session.trackers.current(session.run());
-    let earlier = views.iter().filter(|tracker| tracker.name != present);
+    let earlier = heads.iter().filter(|tracker| tracker.name != present);
     let seen = history.names().chain(earlier.map(|tracker| tracker.revision.as_str()));
     let number = revision::next_number(latest, seen);
     let name = format!("{}-v{number}", session.owner.name);

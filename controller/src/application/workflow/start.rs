@@ -91,9 +91,9 @@ async fn keep_tracker(ctx: &AppContext, session: &mut Session<'_>) -> Result<(),
     rebuild(ctx, session).await?;
     let (io, store) = (&*ctx.io, &*ctx.trackers);
     let current = session.trackers.current(session.run());
-    let views = session.trackers.views();
+    let heads = session.trackers.heads();
     // With a publishVersion the run stays the same, whatever the generation.
-    let stale = views.iter().any(|tracker| {
+    let stale = heads.iter().any(|tracker| {
         tracker.name == current
             && session.publish_version.is_empty()
             && tracker.generation != session.generation
@@ -112,7 +112,7 @@ async fn rebuild(ctx: &AppContext, session: &mut Session<'_>) -> Result<(), ApiE
     let current = session.trackers.current(session.run());
     // The root and the tracker of the run protect what they record, and may not be on their way
     // out.
-    let needed = session.trackers.views().into_iter().filter(|tracker| {
+    let needed = session.trackers.heads().into_iter().filter(|tracker| {
         tracker.deleting && (tracker.name == current || tracker.role == Role::Root)
     });
     for tracker in needed {
