@@ -16,12 +16,14 @@ mod weights;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 pub use vela_cluster::Key;
+use vela_cluster::tokens::Share;
 
 use crate::metrics::{Load, QueueMeter};
 
@@ -196,6 +198,17 @@ impl Queue {
     #[must_use]
     pub fn is_waiting(&self, key: &Key) -> bool {
         self.state.lock().turns.since(key).is_some()
+    }
+
+    /// The share of the tokens of rate limits that a key has which is worked on, by its class and its namespace.
+    #[must_use]
+    pub fn share(&self, key: &Key) -> Share {
+        let state = self.state.lock();
+        let class = state.running.get(key).map_or(Class::Scan, |running| running.turn.class);
+        Share {
+            namespace: Arc::from(key.namespace.as_str()),
+            weight: state.turns.weight(class, &key.namespace),
+        }
     }
 
     /// What is being worked on, and for how long.

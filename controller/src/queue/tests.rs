@@ -11,6 +11,20 @@ fn key(name: &str) -> Key {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_worked_on_has_the_share_of_its_class_and_namespace() {
+    let weights = Weights::parse("team=3").unwrap();
+    let queue = Queue::new(Shares { weights, ..Shares::default() });
+    let (edit, scan) = (Key::new("team", "a"), Key::new("others", "b"));
+    queue.add(edit.clone(), Class::Edit);
+    queue.add(scan.clone(), Class::Scan);
+    for _ in 0..2 {
+        queue.next(WorkerKind::All).await.unwrap();
+    }
+    let shares = [edit, scan].map(|key| queue.share(&key)).map(|it| (it.namespace, it.weight));
+    assert_eq!(shares, [("team".into(), 48), ("others".into(), 1)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_runs_once_at_a_time_and_once_more_if_touched_meanwhile() {
     let queue = Queue::default();
     queue.add(key("a"), Class::Drift);

@@ -187,6 +187,11 @@ impl Turns {
         self.waiting.get(key).map(|front| front.since)
     }
 
+    /// The weight of a namespace in a class, among all of them.
+    pub(super) fn weight(&self, class: Class, namespace: &str) -> u64 {
+        class.weight().saturating_mul(self.shares.weights.of(namespace))
+    }
+
     /// Keys that wait in a class.
     pub(super) fn depth(&self, class: Class) -> usize {
         self.classes.get(class).len

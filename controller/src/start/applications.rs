@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use vela_api::Application;
 use vela_cluster::ApiError;
 use vela_cluster::parking::Worker;
+use vela_cluster::tokens;
 
 use crate::application::{self, context::AppContext};
 use crate::config::Config;
@@ -105,7 +106,9 @@ async fn attempt(
             fleet.reconcile(&context, &key, || application::reconcile(&context, &key)).boxed()
         }
     };
-    let work = guard::run(registry::APPLICATION, &key, limit, work);
+    // The wait for a token is as fair as that for a worker.
+    let share = context.queue.share(&key);
+    let work = tokens::within(share, guard::run(registry::APPLICATION, &key, limit, work));
     let (next, ended) = in_flight::entered(entered, work).await;
     attempt.end(next, &ended);
     let generation = before.as_ref().and_then(|app| app.metadata.generation);

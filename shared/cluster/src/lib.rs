@@ -43,6 +43,7 @@ pub mod removal;
 pub mod request;
 pub mod rounds;
 pub mod store;
+pub mod tokens;
 pub mod transport;
 pub mod watch;
 

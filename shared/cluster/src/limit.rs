@@ -1,51 +1,23 @@
-//! Two tower layers: client-go's token bucket (queries per second with a burst), and a time limit
-//! per class of request. A peer that is gone is noticed by the connection itself (`transport.rs`).
-//!
-//! Our own: governor and tower count in windows or slots, not in client-go's bucket, whose pace operators know from its flags.
+//! Two tower layers: client-go's token bucket (queries per second with a burst; `tokens.rs`), and a time limit per class of request.
+//! A peer that is gone is noticed by the connection itself (`transport.rs`).
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use http::{Method, Request, Response, Uri};
 use http_body_util::{BodyStream, StreamBody};
 use kube::client::DynBody;
-use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tower::{BoxError, Layer, Service};
 
 use crate::Error;
 use crate::client::Timeouts;
-
-/// A bucket of `burst` tokens that fills with `qps` tokens per second.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bucket {
-    qps: f64,
-    burst: f64,
-    tokens: f64,
-    filled: Instant,
-}
-
-impl Bucket {
-    pub(crate) fn new(qps: f64, burst: u32, now: Instant) -> Self {
-        let burst = f64::from(burst.max(1));
-        Self { qps: qps.max(f64::MIN_POSITIVE), burst, tokens: burst, filled: now }
-    }
-
-    /// Takes a token and says from when on it may be used.
-    pub(crate) fn take(&mut self, now: Instant) -> Instant {
-        let gained = now.saturating_duration_since(self.filled).as_secs_f64() * self.qps;
-        self.tokens = (self.tokens + gained).min(self.burst) - 1.0;
-        self.filled = now;
-        if self.tokens >= 0.0 {
-            return now;
-        }
-        // A day bounds what an absurd rate would make of it.
-        let wait = (-self.tokens / self.qps).min(86_400.0);
-        now + Duration::from_secs_f64(wait)
-    }
-}
+use crate::tokens::{Bucket, Tokens};
 
 /// Limits the rate of requests.
 #[derive(Clone, Copy, Debug)]
@@ -58,59 +30,45 @@ impl<S> Layer<S> for LimitLayer {
     type Service = Limit<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Limit {
-            inner,
-            bucket: Bucket::new(self.qps, self.burst, Instant::now()),
-            state: State::New,
-        }
+        let bucket = Bucket::new(self.qps, self.burst, Instant::now());
+        Limit { inner: Arc::new(Mutex::new(inner)), tokens: Tokens::new(bucket) }
     }
 }
 
-enum State {
-    New,
-    Waiting(Pin<Box<Sleep>>),
-    Granted,
-}
-
-/// The service behind [`LimitLayer`]: not ready until there is a token.
+/// The service behind [`LimitLayer`]. It is ready at any time: each request waits for its token by itself, so that they need not be
+/// sent in the order in which they came.
 pub(crate) struct Limit<S> {
-    inner: S,
-    bucket: Bucket,
-    state: State,
+    inner: Arc<Mutex<S>>,
+    tokens: Tokens,
 }
 
 impl<S, R> Service<R> for Limit<S>
 where
-    S: Service<R>,
+    S: Service<R> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    R: Send + 'static,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = S::Future;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        loop {
-            match &mut self.state {
-                State::New => {
-                    let now = Instant::now();
-                    let from = self.bucket.take(now);
-                    self.state = if from <= now {
-                        State::Granted
-                    } else {
-                        State::Waiting(Box::pin(sleep_until(from)))
-                    };
-                }
-                State::Waiting(sleep) => {
-                    ready!(sleep.as_mut().poll(cx));
-                    self.state = State::Granted;
-                }
-                State::Granted => return self.inner.poll_ready(cx),
-            }
-        }
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        self.state = State::New;
-        self.inner.call(request)
+        let (inner, tokens) = (Arc::clone(&self.inner), self.tokens.clone());
+        Box::pin(async move {
+            tokens.take().await;
+            let answer = {
+                // Whoever is being prepared has the others wait: only one is woken when it can be sent.
+                let mut inner = inner.lock().await;
+                poll_fn(|cx| inner.poll_ready(cx)).await?;
+                inner.call(request)
+            };
+            answer.await
+        })
     }
 }
 
@@ -240,24 +198,6 @@ mod tests {
             assert_eq!(timeouts.of(&method, &parsed), limit, "{uri}");
             assert_eq!(lasts(&parsed), uri.contains("watch="), "{uri}");
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn bucket_bursts_then_keeps_the_rate() {
-        let start = Instant::now();
-        let mut bucket = Bucket::new(10.0, 3, start);
-        for _ in 0..3 {
-            assert_eq!(bucket.take(start), start);
-        }
-        let millis = |at: Instant| at.duration_since(start).as_millis();
-        assert_eq!(millis(bucket.take(start)), 100);
-        assert_eq!(millis(bucket.take(start)), 200);
-        // After a long rest the burst is there again, and no more than it.
-        let later = start + Duration::from_secs(60);
-        for _ in 0..3 {
-            assert_eq!(bucket.take(later), later);
-        }
-        assert!(bucket.take(later) > later);
     }
 
     #[tokio::test(start_paused = true)]
