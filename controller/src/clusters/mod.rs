@@ -165,10 +165,12 @@ impl Clusters {
                 name => observed.0.lock().get(name).cloned().unwrap_or_default(),
             };
             let is_later = match reachable {
-                Reachable::No => false,
+                // All names: who asked for one that was not known.
+                Reachable::No if name.is_empty() => false,
                 // Until it is known whether it answers, and which cluster it is, there is nothing to do.
                 Reachable::NotYet => true,
-                Reachable::Yes => returned.put(name, &all),
+                // What they write of it is not urgent, and all at once would delay others.
+                Reachable::No | Reachable::Yes => returned.put(name, &all),
             };
             if is_later {
                 all.clear();

@@ -1,5 +1,5 @@
-//! Applications that waited for a cluster that is back: woken a few at a time, so that neither the cluster nor the workers get all of
-//! them at once: the next ones once those before have a worker. What cannot wait comes first.
+//! Applications of a cluster that is back, or that cannot be reached any more: woken a few at a time, so that neither the cluster nor
+//! the workers get all of them at once: the next ones once those before have a worker. What cannot wait comes first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ pub(super) struct Returns {
 }
 
 impl Returns {
-    /// Takes in the Applications of a cluster that is back. Returns whether somebody wakes them.
+    /// Takes in the Applications of a cluster whose state changed. Returns whether somebody wakes them.
     pub(super) fn put(&self, cluster: &str, apps: &BTreeSet<Key>) -> bool {
         if !self.paced.load(Ordering::Acquire) {
             return false;
@@ -69,17 +69,15 @@ impl Returns {
         true
     }
 
-    /// The Applications whose turn it is. `is_well` says whether a cluster takes more than before; `None`: it cannot be reached again.
+    /// The Applications whose turn it is. `is_well` says whether a cluster takes more than before.
     fn turn(
         &self,
-        is_well: impl Fn(&str) -> Option<bool>,
+        is_well: impl Fn(&str) -> bool,
         (urgency, waits): (Urgency<'_>, Waits<'_>),
     ) -> Vec<Key> {
         let mut out = Vec::new();
         let mut waiting = self.waiting.lock();
         waiting.retain(|cluster, of| {
-            // Who waits for it is woken when it is back.
-            let Some(is_well) = is_well(cluster) else { return false };
             if of.woken.iter().any(waits) {
                 return true;
             }
@@ -91,7 +89,7 @@ impl Returns {
             out.extend(of.woken.iter().cloned());
             of.apps = later.into_iter().map(|(_, app)| app).collect();
             of.turns = of.turns.saturating_add(1);
-            if !is_well {
+            if !is_well(cluster) {
                 (of.at_once, of.turns) = (AT_FIRST, 0);
             } else if of.turns == DOUBLED_AFTER {
                 (of.at_once, of.turns) = ((of.at_once * 2).min(MAX_AT_ONCE), 0);
@@ -106,9 +104,9 @@ impl Returns {
     }
 }
 
-/// Whether a cluster answers well: nothing waits for its turn there.
-fn is_well(member: &Member) -> Option<bool> {
-    member.reach().is_ok().then(|| member.state() == State::Connected && member.waiting() == 0)
+/// Whether a cluster answers well: nothing waits for its turn there. One that cannot be reached is asked nothing.
+fn is_well(member: &Member) -> bool {
+    member.reach().is_err() || (member.state() == State::Connected && member.waiting() == 0)
 }
 
 impl Clusters {
@@ -128,7 +126,8 @@ impl Clusters {
                 () = stop.cancelled() => break,
             }
             let snapshot = on.members.snapshot();
-            let is_well = |cluster: &str| is_well(snapshot.members().get(cluster)?);
+            let is_well =
+                |cluster: &str| snapshot.members().get(cluster).is_none_or(|it| is_well(it));
             on.returns.turn(is_well, of).iter().for_each(|app| (on.wake)(app));
         }
         on.returns.paced.store(false, Ordering::Release);
@@ -153,7 +152,7 @@ mod tests {
         let urgent = |app: &Key| u8::from(!["042", "099"].contains(&&*app.name));
         let names = |all: Vec<Key>| all.iter().map(|app| app.name.to_string()).collect::<Vec<_>>();
         let in_a_second = |is_well: bool| {
-            let turn = |_| names(returns.turn(|_| Some(is_well), (&urgent, &|_| false)));
+            let turn = |_| names(returns.turn(|_| is_well, (&urgent, &|_| false)));
             (0..DOUBLED_AFTER).map(turn).collect::<Vec<_>>()
         };
         assert_eq!(in_a_second(true).concat(), ["042", "099", "000", "001", "002"]);
@@ -173,7 +172,7 @@ mod tests {
         returns.put("other", &apps(10..12));
         let turn = |busy: &[&str]| {
             let waits = |app: &Key| busy.contains(&&*app.name);
-            let all = returns.turn(|_| Some(true), (&|_| 0, &waits));
+            let all = returns.turn(|_| true, (&|_| 0, &waits));
             all.iter().map(|app| app.name.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(turn(&[]), ["000", "010"]);
@@ -181,18 +180,6 @@ mod tests {
         assert_eq!(turn(&["000", "011"]), Vec::<String>::new());
         assert_eq!(turn(&["011"]), ["001"]);
         assert_eq!(turn(&[]), ["002"]);
-        assert!(returns.is_empty());
-    }
-
-    #[test]
-    fn who_waits_for_a_cluster_that_is_away_again_is_not_woken() {
-        let returns = Returns::default();
-        returns.paced.store(true, Ordering::Release);
-        returns.put("edge", &apps(0..10));
-        returns.put("other", &apps(10..12));
-        let is_well = |cluster: &str| (cluster == "other").then_some(true);
-        let turns = [0; 2].map(|_| returns.turn(is_well, (&|_| 0, &|_| false)).len());
-        assert_eq!(turns, [1, 1]);
         assert!(returns.is_empty());
     }
 }
