@@ -63,10 +63,9 @@ impl Binaries {
             // Of the whole workspace, so that features are those of `cargo test` and nothing is
             // compiled twice.
             Profile::Dev => ("debug", "--bin", &["--workspace"]),
-            // Exactly what ships, but for the slow link.
-            Profile::Release if names == [GATEWAY] => {
-                (SMALL, "-p", &["--profile", SMALL, "--config", "profile.small.lto=false"])
-            }
+            // Exactly what ships: its memory is that of its program.
+            Profile::Release if names == [GATEWAY] => (SMALL, "-p", &["--profile", SMALL]),
+            // What ships, but for the slow link.
             Profile::Release => {
                 ("release", "-p", &["--release", "--config", "profile.release.lto=false"])
             }

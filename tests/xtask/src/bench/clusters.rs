@@ -47,8 +47,8 @@ pub(crate) struct Args {
     /// Applications in each member
     #[arg(long, default_value_t = 100)]
     n: usize,
-    /// Edits of each measurement
-    #[arg(long, default_value_t = 100)]
+    /// Edits of each measurement: what 99 % of them do not exceed is nothing that one of them decides
+    #[arg(long, default_value_t = 300)]
     edits: usize,
     /// Seconds in which the requests of settled members are counted
     #[arg(long, default_value_t = 300)]
