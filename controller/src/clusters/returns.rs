@@ -110,7 +110,7 @@ fn is_well(member: &Member) -> bool {
 }
 
 impl Clusters {
-    /// Wakes the Applications of clusters that are back, as long as this process works.
+    /// Wakes the Applications of clusters that went away or are back, as long as this process works.
     pub(crate) async fn wake_returned(
         &self,
         of: (Urgency<'_>, Waits<'_>),

@@ -112,7 +112,7 @@ pub(super) fn is_clean(world: &World) -> bool {
     state.get("applications", NAMESPACE, "a").is_none() && state.all("resourcetrackers").is_empty()
 }
 
-fn writes(world: &World) -> Vec<usize> {
+pub(super) fn writes(world: &World) -> Vec<usize> {
     ["local", "east", "west"].map(|name| server(world, name).state.lock().writes).to_vec()
 }
 

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::clusters::{apply, delete};
 use super::many_components::components;
-use super::{NAMESPACE, World, application};
+use super::{World, application};
 
 /// Requests and bytes of the creation, an edit of all objects, the edit that takes away half of them, and the deletion.
 type Costs = [(usize, usize); 4];
@@ -33,18 +34,10 @@ async fn life(count: usize, spec: fn(usize, &str) -> Value) -> Costs {
             let state = world.server.state.lock();
             (state.requests.len(), state.sent)
         };
-        world.server.by_another_writer(|state| match wanted {
-            Some((count, value)) => {
-                let mut app = spec(count, value);
-                // What the controller and the API server note stays.
-                if let Some(known) = state.get("applications", NAMESPACE, "a").cloned() {
-                    app["metadata"] = known["metadata"].clone();
-                    app["status"] = known["status"].clone();
-                }
-                state.put("applications", app);
-            }
-            None => drop(state.delete("applications", NAMESPACE, "a")),
-        });
+        match wanted {
+            Some((count, value)) => apply(&world, spec(count, value)),
+            None => delete(&world),
+        }
         world.settle(&mut process, "a").await;
         assert_eq!(world.faults("a"), Vec::<String>::new());
         let state = world.server.state.lock();

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::clusters::{app, apply, delete, is_clean, server, world};
+use super::clusters::{app, apply, delete, is_clean, server, world, writes};
 use super::{NAMESPACE, World};
 
 /// One ConfigMap where the component goes, and one in a cluster that the template names.
@@ -55,10 +55,6 @@ fn maps(world: &World) -> Vec<String> {
         }
     }
     all
-}
-
-fn writes(world: &World) -> usize {
-    ["local", "east", "west"].map(|name| server(world, name).state.lock().writes).iter().sum()
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{World, application, maps};
+use super::clusters::apply;
+use super::{World, application, define_step, maps};
 use crate::context::AllowedTypes;
 
 /// A component makes one ConfigMap for each place and copy; a trait of the last stage notes what it sees of it.
@@ -140,25 +141,13 @@ parameter: trait: string
 async fn a_trait_that_only_the_template_of_a_step_names_is_found() {
     let world = World::new();
     define(&world);
-    world.server.by_another_writer(|state| {
-        let mut definition =
-            state.get("workflowstepdefinitions", "vela-system", "deploy").cloned().unwrap();
-        definition["metadata"] = json!({"name": "override", "namespace": "vela-system"});
-        definition["spec"]["schematic"]["cue"]["template"] = json!(OVERRIDE);
-        state.put("workflowstepdefinitions", definition);
-    });
+    world.server.by_another_writer(|state| define_step(state, "override", OVERRIDE));
     let mut process = world.start();
     let put = |named: &str| {
-        world.server.by_another_writer(|state| {
-            let mut app = application("a", &[("c", &[], "1")]);
-            app["spec"]["workflow"] = json!({"steps": [
-                {"name": "s", "type": "override", "properties": {"trait": named}}]});
-            if let Some(stored) = state.get("applications", "n", "a") {
-                app["metadata"] = stored["metadata"].clone();
-                app["status"] = stored["status"].clone();
-            }
-            state.put("applications", app);
-        });
+        let mut app = application("a", &[("c", &[], "1")]);
+        app["spec"]["workflow"] = json!({"steps": [
+            {"name": "s", "type": "override", "properties": {"trait": named}}]});
+        apply(&world, app);
     };
     put("late");
     world.settle(&mut process, "a").await;
@@ -270,13 +259,7 @@ parameter: {value: string, go: bool}
 async fn an_object_without_a_name_gets_one_for_each_run() {
     let world = World::new();
     define(&world);
-    world.server.by_another_writer(|state| {
-        let mut definition =
-            state.get("workflowstepdefinitions", "vela-system", "deploy").cloned().unwrap();
-        definition["spec"]["schematic"]["cue"]["template"] = json!(GENERATE);
-        definition["metadata"]["name"] = json!("generate");
-        state.put("workflowstepdefinitions", definition);
-    });
+    world.server.by_another_writer(|state| define_step(state, "generate", GENERATE));
     let mut process = world.start();
     let put = |value: &str, go: bool| {
         world.server.by_another_writer(|state| {

@@ -1,21 +1,15 @@
 //! The requests of one Application with two objects: each is needed, and a further one has to be argued for here. The rate limit
 //! divides by them how many Applications can be served in a second.
 
-use super::{NAMESPACE, World, application};
+use super::clusters::{apply, delete};
+use super::{World, application};
 
 /// What was sent, sorted: what does not depend on each other goes out together.
 async fn sent(world: &World, process: &mut super::Process, value: Option<&str>) -> Vec<String> {
-    world.server.by_another_writer(|state| match value {
-        Some(value) => {
-            let mut app = application("a", &[("one", &["x", "y"], value)]);
-            if let Some(known) = state.get("applications", NAMESPACE, "a").cloned() {
-                app["metadata"] = known["metadata"].clone();
-                app["status"] = known["status"].clone();
-            }
-            state.put("applications", app);
-        }
-        None => drop(state.delete("applications", NAMESPACE, "a")),
-    });
+    match value {
+        Some(value) => apply(world, application("a", &[("one", &["x", "y"], value)])),
+        None => delete(world),
+    }
     world.server.state.lock().requests.clear();
     world.settle(process, "a").await;
     assert_eq!(world.faults("a"), Vec::<String>::new());

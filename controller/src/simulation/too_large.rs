@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{NAMESPACE, Process, World, application, named_maps};
+use super::clusters::apply;
+use super::{Process, World, application, named_maps};
 
 /// What the API server answers, and what it says if the limit is that of etcd.
 const ANSWERS: [(u16, &str); 2] = [
@@ -13,17 +14,10 @@ const ANSWERS: [(u16, &str); 2] = [
 ];
 
 /// Of one component with so many objects.
-fn apply(world: &World, count: usize, value: &str) {
+fn apply_maps(world: &World, count: usize, value: &str) {
     let names: Vec<String> = (0..count).map(|n| format!("c{n:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut app = application("a", &[("one", &names, value)]);
-    world.server.by_another_writer(|state| {
-        if let Some(known) = state.get("applications", NAMESPACE, "a").cloned() {
-            app["metadata"] = known["metadata"].clone();
-            app["status"] = known["status"].clone();
-        }
-        state.put("applications", app);
-    });
+    apply(world, application("a", &[("one", &names, value)]));
 }
 
 /// As long as a workflow takes until it gives up, and longer.
@@ -57,7 +51,7 @@ fn reported(app: &Value, answer: &str) -> String {
 async fn refused(plural: &'static str, kind: &str, answer: (u16, &'static str)) {
     let world = World::new();
     let mut process = world.start();
-    apply(&world, 4, "1");
+    apply_maps(&world, 4, "1");
     world.settle(&mut process, "a").await;
     let (before, fits) = (named_maps(&world), largest(&world, plural));
     let recorded = |world: &World| {
@@ -67,7 +61,7 @@ async fn refused(plural: &'static str, kind: &str, answer: (u16, &'static str)) 
     let trackers = recorded(&world);
     // An edit that needs far more.
     world.server.state.lock().limit = Some((plural, fits + 200, answer));
-    apply(&world, 90, "2");
+    apply_maps(&world, 90, "2");
     wait(&world, &process).await;
     let text = reported(&world.app("a"), answer.1);
     let size = text.split(kind).nth(1).and_then(|rest| rest.split(": ").nth(1));
@@ -90,7 +84,7 @@ async fn refused(plural: &'static str, kind: &str, answer: (u16, &'static str)) 
         assert!(kept.iter().any(|it| it["spec"]["managedResources"] == *records), "{kept:#?}");
     }
     // With less, or with more room, it goes on.
-    apply(&world, 5, "3");
+    apply_maps(&world, 5, "3");
     world.server.state.lock().limit = None;
     world.settle(&mut process, "a").await;
     assert_eq!(world.faults("a"), Vec::<String>::new());
@@ -118,13 +112,13 @@ async fn what_cannot_be_recorded_is_not_made() {
             let world = World::new();
             let mut process = world.start();
             world.server.state.lock().limit = Some((plural, 400, answer));
-            apply(&world, 20, "1");
+            apply_maps(&world, 20, "1");
             wait(&world, &process).await;
             assert_eq!(named_maps(&world), [], "{plural}");
             let text = reported(&world.app("a"), answer.1);
             assert!(text.contains("bytes were sent)"), "{text}");
             world.server.state.lock().limit = None;
-            apply(&world, 20, "2");
+            apply_maps(&world, 20, "2");
             world.settle(&mut process, "a").await;
             assert_eq!(world.faults("a"), Vec::<String>::new());
         }

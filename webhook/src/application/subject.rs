@@ -50,10 +50,9 @@ impl Subject<'_> {
     /// Whether an edit is not deployed, since the publishVersion stays. The revision of that version counts then, which holds the
     /// Workflow and the Policies that the Application referred to.
     pub(crate) fn is_published(&self) -> bool {
-        let version =
-            |app: &App<'_>| app.annotation(annotation::PUBLISH_VERSION).map(str::to_owned);
-        let is_set = |version: &String| !version.is_empty();
-        self.old.and_then(version).filter(is_set).is_some_and(|old| version(self.app) == Some(old))
+        let version = self.app.annotation(annotation::PUBLISH_VERSION).unwrap_or_default();
+        let before = self.old.and_then(|old| old.annotation(annotation::PUBLISH_VERSION));
+        !version.is_empty() && before == Some(version)
     }
 }
 

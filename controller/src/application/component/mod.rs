@@ -69,6 +69,12 @@ impl Object {
     pub fn cluster(&self) -> &str {
         label(&self.manifest, names::label::APP_CLUSTER).unwrap_or_default()
     }
+
+    /// Whether it belongs to a cluster.
+    #[must_use]
+    pub fn is_in(&self, cluster: &str) -> bool {
+        cluster_of(self.cluster()) == cluster_of(cluster)
+    }
 }
 
 /// A rendered component.
@@ -87,9 +93,9 @@ impl Rendered {
     #[must_use]
     pub fn clusters(&self, own: &str) -> Vec<String> {
         let mut all = vec![own.to_owned()];
-        for cluster in self.objects.iter().map(Object::cluster) {
-            if !all.iter().any(|known| cluster_of(known) == cluster_of(cluster)) {
-                all.push(cluster.to_owned());
+        for object in &self.objects {
+            if !all.iter().any(|known| object.is_in(known)) {
+                all.push(object.cluster().to_owned());
             }
         }
         all

@@ -66,8 +66,7 @@ pub(super) async fn later(
     let part = parsed_component(session, run, component)?;
     let rendered = component::render(session.ctx, run.input, &part, placement, None, false).await?;
     for cluster in rendered.clusters(&placement.cluster) {
-        let is_here = |object: &&Object| cluster_of(object.cluster()) == cluster_of(&cluster);
-        let here = rendered.objects.iter().filter(is_here);
+        let here = rendered.objects.iter().filter(|object| object.is_in(&cluster));
         let mut manifests: Vec<Value> = here.map(|object| object.manifest.clone()).collect();
         session.record_for_later(&mut manifests, &cluster).await?;
     }
@@ -157,9 +156,7 @@ pub(super) async fn dispatch_in_stages(
         }
         let mut done = dispatch_objects(session, run, part, placement, rendered).await?;
         // Objects of traits may belong elsewhere: they are none of the release.
-        let is_here =
-            |object: &&Object| cluster_of(object.cluster()) == cluster_of(&placement.cluster);
-        let here = done.rendered.objects.iter().filter(is_here);
+        let here = done.rendered.objects.iter().filter(|object| object.is_in(&placement.cluster));
         let manifests: Vec<Value> = here.map(|object| object.manifest.clone()).collect();
         // What comes after the objects: hooks, and the record that the release is deployed.
         if let Some(waits) = release::finish(session, released, &manifests).await? {
@@ -270,8 +267,7 @@ async fn dispatch(
 ) -> Result<bool, StepError> {
     let (mut any, mut dispatched) = (false, Ok(()));
     for cluster in rendered.clusters(&placement.cluster) {
-        let here =
-            |object: &Object| which(object) && cluster_of(object.cluster()) == cluster_of(&cluster);
+        let here = |object: &Object| which(object) && object.is_in(&cluster);
         let chosen = rendered.objects.iter().filter(|object| here(object));
         let mut manifests: Vec<Value> = chosen.map(|object| object.manifest.clone()).collect();
         if manifests.is_empty() {

@@ -237,7 +237,7 @@ async fn turn(
     };
     let made = render(session, run, component, placement).await?;
     let has_stages = staged && made.rendered.objects.iter().any(|object| Part::Early.takes(object));
-    let is_spread = made.rendered.clusters(&placement.cluster).len() > 1;
+    let is_spread = !made.rendered.objects.iter().all(|object| object.is_in(&placement.cluster));
     if made.released.is_some() || is_spread || has_stages && stages == Stages::Alone {
         return Ok(Turn::Alone(Box::new(made)));
     }
