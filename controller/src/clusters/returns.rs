@@ -1,5 +1,6 @@
 //! Applications of a cluster that is back, or that cannot be reached any more: woken a few at a time, so that neither the cluster nor
-//! the workers get all of them at once: the next ones once those before have a worker. What cannot wait comes first.
+//! the workers nor the own API server get all of them at once: the next ones once those before have a worker, and not more than some
+//! at a time. What cannot wait comes first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,28 +12,29 @@ use tokio_util::sync::CancellationToken;
 use vela_cluster::members::{Member, State};
 
 use super::Clusters;
-use crate::queue::Key;
+use crate::queue::{Key, Standing};
 
 /// How often some are woken: spread over time they keep nobody waiting for all of them.
 const PACE: Duration = Duration::from_millis(200);
 /// Applications of one cluster that are woken each time in the first second.
 const AT_FIRST: usize = 1;
-/// The most each time.
-const MAX_AT_ONCE: usize = 64;
+/// The most of one cluster that may be worked on at a time. An attempt that waits for a slow cluster holds no worker, and what it has to
+/// say in the end is written to the own API server, where others write.
+const MAX_OPEN: usize = 16;
 /// After so many times, a second, there are twice as many.
 const DOUBLED_AFTER: u32 = 5;
 
 /// How urgent an Application is: a deletion, a workflow that runs, everything else.
 pub(crate) type Urgency<'a> = &'a (dyn Fn(&Key) -> u8 + Send + Sync);
 
-/// Whether an Application waits for a worker.
-pub(crate) type Waits<'a> = &'a (dyn Fn(&Key) -> bool + Send + Sync);
+/// Whether an Application waits for a worker or is worked on.
+pub(crate) type Progress<'a> = &'a (dyn Fn(&Key) -> Option<Standing> + Send + Sync);
 
 /// What waits to be woken for one cluster.
 #[derive(Debug)]
 struct Returned {
     apps: BTreeSet<Key>,
-    /// Those that were woken last.
+    /// Those that were woken and are not done.
     woken: Vec<Key>,
     at_once: usize,
     /// How often that many were woken.
@@ -73,26 +75,32 @@ impl Returns {
     fn turn(
         &self,
         is_well: impl Fn(&str) -> bool,
-        (urgency, waits): (Urgency<'_>, Waits<'_>),
+        (urgency, progress): (Urgency<'_>, Progress<'_>),
     ) -> Vec<Key> {
         let mut out = Vec::new();
         let mut waiting = self.waiting.lock();
         waiting.retain(|cluster, of| {
-            if of.woken.iter().any(waits) {
+            of.woken.retain(|app| progress(app).is_some());
+            if of.woken.iter().any(|app| progress(app) == Some(Standing::Waits)) {
+                return true;
+            }
+            let now = of.at_once.min(MAX_OPEN.saturating_sub(of.woken.len()));
+            if now == 0 {
                 return true;
             }
             let mut all: Vec<(u8, Key)> =
                 std::mem::take(&mut of.apps).into_iter().map(|app| (urgency(&app), app)).collect();
             all.sort();
-            let later = all.split_off(all.len().min(of.at_once));
-            of.woken = all.into_iter().map(|(_, app)| app).collect();
-            out.extend(of.woken.iter().cloned());
+            let later = all.split_off(all.len().min(now));
+            let woken = all.into_iter().map(|(_, app)| app);
+            woken.clone().for_each(|app| out.push(app));
+            of.woken.extend(woken);
             of.apps = later.into_iter().map(|(_, app)| app).collect();
             of.turns = of.turns.saturating_add(1);
             if !is_well(cluster) {
                 (of.at_once, of.turns) = (AT_FIRST, 0);
             } else if of.turns == DOUBLED_AFTER {
-                (of.at_once, of.turns) = ((of.at_once * 2).min(MAX_AT_ONCE), 0);
+                (of.at_once, of.turns) = ((of.at_once * 2).min(MAX_OPEN), 0);
             }
             !of.apps.is_empty()
         });
@@ -113,7 +121,7 @@ impl Clusters {
     /// Wakes the Applications of clusters that went away or are back, as long as this process works.
     pub(crate) async fn wake_returned(
         &self,
-        of: (Urgency<'_>, Waits<'_>),
+        of: (Urgency<'_>, Progress<'_>),
         stop: &CancellationToken,
     ) {
         let Some(on) = &self.enabled else { return };
@@ -121,7 +129,8 @@ impl Clusters {
         loop {
             let is_waiting = !on.returns.is_empty();
             tokio::select! {
-                () = on.returns.news.notified(), if !is_waiting => {}
+                // A state that does not last wakes nobody: the first ones are woken after a pause, too.
+                () = on.returns.news.notified(), if !is_waiting => continue,
                 () = tokio::time::sleep(PACE), if is_waiting => {}
                 () = stop.cancelled() => break,
             }
@@ -152,7 +161,7 @@ mod tests {
         let urgent = |app: &Key| u8::from(!["042", "099"].contains(&&*app.name));
         let names = |all: Vec<Key>| all.iter().map(|app| app.name.to_string()).collect::<Vec<_>>();
         let in_a_second = |is_well: bool| {
-            let turn = |_| names(returns.turn(|_| is_well, (&urgent, &|_| false)));
+            let turn = |_| names(returns.turn(|_| is_well, (&urgent, &|_| None)));
             (0..DOUBLED_AFTER).map(turn).collect::<Vec<_>>()
         };
         assert_eq!(in_a_second(true).concat(), ["042", "099", "000", "001", "002"]);
@@ -171,7 +180,7 @@ mod tests {
         returns.put("edge", &apps(0..3));
         returns.put("other", &apps(10..12));
         let turn = |busy: &[&str]| {
-            let waits = |app: &Key| busy.contains(&&*app.name);
+            let waits = |app: &Key| busy.contains(&&*app.name).then_some(Standing::Waits);
             let all = returns.turn(|_| true, (&|_| 0, &waits));
             all.iter().map(|app| app.name.to_string()).collect::<Vec<_>>()
         };
@@ -181,5 +190,20 @@ mod tests {
         assert_eq!(turn(&["011"]), ["001"]);
         assert_eq!(turn(&[]), ["002"]);
         assert!(returns.is_empty());
+    }
+    #[test]
+    fn only_so_many_are_worked_on_at_a_time() {
+        let returns = Returns::default();
+        returns.paced.store(true, Ordering::Release);
+        returns.put("edge", &apps(0..100));
+        let turn = |done: &str| {
+            let runs = |app: &Key| (&*app.name >= done).then_some(Standing::IsWorkedOn);
+            returns.turn(|_| true, (&|_| 0, &runs)).len()
+        };
+        assert_eq!((0..50).map(|_| turn("000")).sum::<usize>(), MAX_OPEN);
+        assert_eq!(
+            [turn("003"), turn("003"), turn("010"), turn("010"), turn("010")],
+            [3, 0, 4, 3, 0]
+        );
     }
 }

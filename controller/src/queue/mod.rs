@@ -63,6 +63,15 @@ impl Next {
     }
 }
 
+/// What happens to a key now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It waits for a worker.
+    Waits,
+    /// An attempt at it is under way, with or without a worker.
+    IsWorkedOn,
+}
+
 /// Longest delay of a postponed key: the end of an overload is not announced.
 const MAX_POSTPONED: Duration = Duration::from_secs(15);
 
@@ -194,10 +203,12 @@ impl Queue {
         found
     }
 
-    /// Whether a key waits for a worker.
+    /// Whether a key waits for a worker or is worked on; `None`: neither.
     #[must_use]
-    pub fn is_waiting(&self, key: &Key) -> bool {
-        self.state.lock().turns.since(key).is_some()
+    pub fn standing(&self, key: &Key) -> Option<Standing> {
+        let state = self.state.lock();
+        let waits = state.turns.since(key).map(|_| Standing::Waits);
+        waits.or_else(|| state.running.contains_key(key).then_some(Standing::IsWorkedOn))
     }
 
     /// The share of the tokens of rate limits that a key has which is worked on, by its class and its namespace.

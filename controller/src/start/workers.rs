@@ -181,13 +181,13 @@ pub(super) fn start(
                 return;
             }
             let urgency = |app: &Key| urgency(&working, app);
-            let waits = |app: &Key| working.queue.is_waiting(app);
+            let standing = |app: &Key| working.queue.standing(app);
             let find = |app: &Key| recorded(&working, app);
             let leads = || fleet.as_ref().is_none_or(|fleet| fleet.is_leading());
             let (clusters, settles) = (&working.clusters, (&find as Find<'_>, &leads as Leads<'_>));
             tokio::join!(
                 clusters.accept(&working.trackers, &until),
-                clusters.wake_returned((&urgency, &waits), &until),
+                clusters.wake_returned((&urgency, &standing), &until),
                 Box::pin(clusters.settle(&working.io, &working.events, settles, &until)),
             );
         });
