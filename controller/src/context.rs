@@ -19,7 +19,9 @@ use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::queue::{Key, Queue};
 use crate::revisions::{self, Revision};
-use vela_cluster::{Acting, Administrators, LiveObjects, ObjectClient, Packed, Store, Stored as _};
+use vela_cluster::{
+    Acting, Administrators, LiveObjects, ObjectClient, Packed, Share, Store, Stored as _,
+};
 use vela_seal::KeyHolder;
 
 /// What flags and gates say, as the reconciles need it.
@@ -190,6 +192,8 @@ pub struct Context {
     pub live: LiveObjects,
     /// Applications.
     pub apps: Arc<Store<Application>>,
+    /// Whose revisions and trackers are kept.
+    pub share: Arc<Share>,
     /// ApplicationRevisions.
     pub revisions: Arc<Store<Revision>>,
     /// What they share.
@@ -262,6 +266,18 @@ pub struct Parts {
 }
 
 impl Context {
+    /// The generation of the share that the caches of revisions and trackers are filled for.
+    #[must_use]
+    pub fn records_listed(&self) -> u64 {
+        self.revisions.listed().min(self.trackers.listed())
+    }
+
+    /// Whether the caches have what is recorded of an Application: of one that another replica has they may lack it.
+    #[must_use]
+    pub fn has_records_of(&self, app: &Key) -> bool {
+        (self.share.now().since)(app).is_some_and(|since| since <= self.records_listed())
+    }
+
     /// With empty caches.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
@@ -272,6 +288,7 @@ impl Context {
             connections,
             live,
             apps: parts.apps,
+            share: Arc::default(),
             revisions: Arc::default(),
             revision_contents: Arc::default(),
             trackers: Arc::default(),

@@ -12,8 +12,8 @@ use vela_api::{
     PolicyDefinition, ResourceTracker, TraitDefinition, Workflow, WorkflowRun,
     WorkflowStepDefinition, WorkloadDefinition, names,
 };
-use vela_cluster::watch::{Change, feed};
-use vela_cluster::{Key, Packed, Store, Stored};
+use vela_cluster::watch::{self, Change, feed};
+use vela_cluster::{Key, Packed, Share, Store, Stored, Whose};
 
 use crate::application::policies;
 use crate::context::{Context, compact};
@@ -31,6 +31,24 @@ fn trim(metadata: &mut ObjectMeta) {
     }
 }
 
+/// Which objects of a kind are kept.
+struct Which {
+    config: watcher::Config,
+    share: Arc<Share>,
+    whose: Whose,
+}
+
+/// All that the API server shows.
+fn all_of(config: watcher::Config) -> Which {
+    Which { config, share: Arc::default(), whose: Whose::Everybodys }
+}
+
+/// Those of the Applications that this process has a share of.
+fn of_share(context: &Context, whose: Whose) -> Which {
+    let share = Arc::clone(&context.share);
+    Which { config: watcher::Config::default(), share, whose }
+}
+
 /// Starts one watch; what is kept of an object is the object, or what a function makes of it.
 macro_rules! watch_kind {
     ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $on_change:expr) => {
@@ -43,20 +61,22 @@ macro_rules! watch_kind {
             $client,
             $store,
             $kind,
-            watcher::Config::default(),
+            all_of(watcher::Config::default()),
             $keep,
             $on_change
         )
     };
     ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $which:expr, $keep:expr, $on_change:expr) => {{
         let (client, store, end) = ($client.clone(), Arc::clone(&$store), $end.clone());
-        let (keep, on_change, config) = ($keep, $on_change, $which.page_size(PAGE));
+        let (keep, on_change, which) = ($keep, $on_change, $which);
         $tasks.spawn(async move {
             let trimmed = |mut object: $kind| {
                 trim(&mut object.metadata);
                 keep(object)
             };
-            let feed = feed::<$kind, _>(client, config, store, trimmed, on_change);
+            let Which { config, share, whose } = which;
+            let kind = watch::Kind { config: config.page_size(PAGE), share: &share, whose };
+            let feed = feed::<$kind, _>(client, kind, store, trimmed, on_change);
             tokio::select! {
                 () = feed => {}
                 () = end.cancelled() => {}
@@ -80,7 +100,7 @@ pub(crate) fn start(
             .labels(&format!("{}={shard}", names::label::SCHEDULED_SHARD_ID)),
         None => watcher::Config::default(),
     };
-    watch_kind!(tasks, end, client, context.apps, Application, own, |app| compact(&app), {
+    watch_kind!(tasks, end, client, context.apps, Application, all_of(own), |app| compact(&app), {
         let queue = Arc::clone(&queue);
         let context = Arc::downgrade(context);
         move |change: Change<Application>| {
@@ -104,7 +124,7 @@ pub(crate) fn start(
         client,
         context.prune_namespaces,
         Namespace,
-        with_rule,
+        all_of(with_rule),
         |namespace| namespace,
         no_wake
     );
@@ -185,7 +205,8 @@ pub(crate) fn start_records(
     let queue = Arc::clone(&context.queue);
     let contents = Arc::clone(&context.revision_contents);
     let keep = move |revision| Revision::of(revision, &contents);
-    watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, keep, {
+    let which = of_share(context, Whose::Namespaced);
+    watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, which, keep, {
         let queue = Arc::clone(&queue);
         move |change: Change<Revision>| {
             // A revision that is gone is created again; the others are our own.
@@ -199,7 +220,8 @@ pub(crate) fn start_records(
         let _ = tracker.expand();
         Packed::of(&tracker)
     };
-    watch_kind!(tasks, end, client, context.trackers, ResourceTracker, keep, {
+    let which = of_share(context, Whose::ClusterScoped);
+    watch_kind!(tasks, end, client, context.trackers, ResourceTracker, which, keep, {
         let (queue, apps) = (Arc::clone(&queue), Arc::clone(&context.apps));
         move |change: Change<Packed<ResourceTracker>>| {
             let is_first = change.old.is_none();

@@ -6,7 +6,7 @@
 //!   [`administrators`]: who may do everything; [`observe`]: the metrics of requests;
 //! - [`discovery`]: which path a kind has; [`request`]: the verbs, for objects of any kind as JSON, with discovery and impersonation; [`removal`]: what came of a DELETE;
 //! - [`postponed`]: whether the requests of an attempt were postponed; [`parking`]: attempts that wait for a member without a worker;
-//! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`watch`]: what fills them; [`rounds`]: when work on a few objects is repeated;
+//! - [`store`]: caches that our own writes reach at once, [`packed`]: objects kept small in them; [`share`]: whose they keep; [`watch`]: what fills them; [`rounds`]: when work on a few objects is repeated;
 //! - [`objects`]: the live objects that Applications own, one watch per kind; [`budget`]: how much of members' is kept;
 //! - [`members`]: the member clusters;
 //! - [`lease`]: who leads, and the fence that stops the writes of everybody else; [`events`]: Kubernetes events.
@@ -42,6 +42,7 @@ pub mod postponed;
 pub mod removal;
 pub mod request;
 pub mod rounds;
+pub mod share;
 pub mod store;
 pub mod tokens;
 pub mod transport;
@@ -63,4 +64,5 @@ pub use packed::Packed;
 pub use removal::Removal;
 pub use request::{ApiError, ObjectClient, RawResponse, Target};
 pub use rounds::Rounds;
+pub use share::{Keeping, Share, Whose};
 pub use store::{Key, Stale, Store, Stored};

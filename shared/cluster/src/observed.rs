@@ -3,11 +3,12 @@
 //! An object of any kind is read into one tree in one go: the type that the client has for this reads it in pieces and
 //! through a buffer, and its managed fields into types of their own, which are never used. An object of a kind of ours may be
 //! unreadable: one bad object must not stop a watch. The client's guard copies every object through a generic tree; here the
-//! text is kept until it is known to fit, which costs nothing when it does.
+//! text is kept, of which only the metadata is read, until the object is known to be needed.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::marker::PhantomData;
 
 use kube::Resource;
 use kube::api::{ApiResource, ObjectMeta};
@@ -19,6 +20,7 @@ use serde_json::value::RawValue;
 use tracing::warn;
 use vela_apply::object::{set_type, str_at};
 
+use crate::share::Whose;
 use crate::store::Key;
 
 /// An object that was sent.
@@ -29,8 +31,16 @@ pub(crate) struct Observed<T> {
     object: T,
 }
 
-/// An object of a kind of ours, or why it cannot be read.
-pub(crate) type Guarded<K> = Observed<Result<K, Arc<serde_json::Error>>>;
+/// An object of a kind of ours as it was sent: it is read when it is known to be needed.
+#[derive(Clone, Debug)]
+pub(crate) struct Unread<K> {
+    text: Box<RawValue>,
+    /// Only labels of Applications are of interest; a map that is none has none.
+    labels: BTreeMap<String, String>,
+    kind: PhantomData<fn() -> K>,
+}
+
+pub(crate) type Guarded<K> = Observed<Unread<K>>;
 
 impl<'de> Deserialize<'de> for Observed<Value> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -115,33 +125,23 @@ struct OnlyNames {
     name: Option<String>,
     namespace: Option<String>,
     resource_version: Option<String>,
+    labels: Option<Box<RawValue>>,
 }
 
-impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guarded<K> {
+impl<'de, K> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let object = serde_json::from_str::<K>(text.get());
-        let names = match &object {
-            Ok(object) => {
-                let ObjectMeta { name, namespace, resource_version, .. } = object.meta();
-                OnlyNames {
-                    name: name.clone(),
-                    namespace: namespace.clone(),
-                    resource_version: resource_version.clone(),
-                }
-            }
-            Err(_) => {
-                let read = serde_json::from_str::<OnlyMetadata>(text.get());
-                read.map_err(D::Error::custom)?.metadata
-            }
-        };
+        let read = serde_json::from_str::<OnlyMetadata>(text.get());
+        let names = read.map_err(D::Error::custom)?.metadata;
+        let labels = names.labels.and_then(|text| serde_json::from_str(text.get()).ok());
         let metadata = ObjectMeta {
             name: names.name,
             namespace: names.namespace,
             resource_version: names.resource_version,
             ..ObjectMeta::default()
         };
-        Ok(Self { metadata, object: object.map_err(Arc::new) })
+        let object = Unread { text, labels: labels.unwrap_or_default(), kind: PhantomData };
+        Ok(Self { metadata, object })
     }
 }
 
@@ -203,10 +203,10 @@ impl Observed<Value> {
     }
 }
 
-impl<K> Guarded<K> {
+impl<K: DeserializeOwned> Guarded<K> {
     /// The object, or `None` and a warning.
-    pub(crate) fn open(self, resource: &str) -> Option<K> {
-        match self.object {
+    pub(crate) fn open(&self, resource: &str) -> Option<K> {
+        match serde_json::from_str(self.object.text.get()) {
             Ok(object) => Some(object),
             Err(error) => {
                 warn!(
@@ -219,6 +219,12 @@ impl<K> Guarded<K> {
                 None
             }
         }
+    }
+
+    /// The Application that it belongs to, as far as that decides whether it is kept.
+    pub(crate) fn app(&self, whose: Whose) -> Option<Key> {
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        whose.of_sent(namespace, &self.object.labels)
     }
 }
 

@@ -57,7 +57,8 @@ struct Inner<T> {
 /// The cache.
 pub struct Store<T> {
     inner: RwLock<Inner<T>>,
-    synced: watch::Sender<bool>,
+    /// The generation of the share with which the last complete list began; 0: none is complete.
+    listed: watch::Sender<u64>,
 }
 
 impl<T> std::fmt::Debug for Store<T> {
@@ -74,7 +75,7 @@ impl<T: Stored> Default for Store<T> {
                 index: BTreeSet::new(),
                 listing: None,
             }),
-            synced: watch::Sender::new(false),
+            listed: watch::Sender::new(0),
         }
     }
 }
@@ -127,14 +128,20 @@ impl<T: Stored> Store<T> {
     /// Whether the first list is complete.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        *self.synced.borrow()
+        self.listed() > 0
+    }
+
+    /// The generation of the [share](crate::Share) with which the last complete list began; 0: none is complete.
+    #[must_use]
+    pub fn listed(&self) -> u64 {
+        *self.listed.borrow()
     }
 
     /// Waits until the first list is complete.
     pub async fn synced(&self) {
-        let mut receiver = self.synced.subscribe();
+        let mut receiver = self.listed.subscribe();
         // The sender lives as long as the store.
-        let _ = receiver.wait_for(|synced| *synced).await;
+        let _ = receiver.wait_for(|listed| *listed > 0).await;
     }
 
     /// An object as the API server has it now. Returns the object before, or `Err` if what is stored is as new.
@@ -199,9 +206,36 @@ impl<T: Stored> Store<T> {
         }
     }
 
+    /// An object of the list that is known already: it need not be read.
+    pub fn list_known(&self, key: &Key, version: &str) -> bool {
+        let mut inner = self.inner.write();
+        let known = inner.objects.get(key).filter(|known| known.version() == version).cloned();
+        let (Some(known), Some(listing)) = (known, &mut inner.listing) else { return false };
+        listing.entry(key.clone()).or_insert(known);
+        true
+    }
+
+    /// Only these objects are kept.
+    pub fn retain(&self, keeps: impl Fn(&T) -> bool) {
+        let mut inner = self.inner.write();
+        let Inner { objects, index, listing } = &mut *inner;
+        objects.retain(|_, object| keeps(object));
+        // What a list brings that is in progress is checked one by one.
+        objects.shrink_to_fit();
+        index.retain(|(_, key)| objects.contains_key(key));
+        if let Some(listing) = listing {
+            listing.retain(|_, object| keeps(object));
+        }
+    }
+
     /// The list is complete: returns the keys that are new, changed or gone.
-    #[expect(clippy::iter_over_hash_type, reason = "what comes out is sorted or a map again")]
     pub fn end_list(&self) -> Vec<(Key, Option<Arc<T>>)> {
+        self.end_list_of(1)
+    }
+
+    /// The same of a list that began with a generation of the [share](crate::Share).
+    #[expect(clippy::iter_over_hash_type, reason = "what comes out is sorted or a map again")]
+    pub fn end_list_of(&self, generation: u64) -> Vec<(Key, Option<Arc<T>>)> {
         let mut inner = self.inner.write();
         let Some(listing) = inner.listing.take() else { return Vec::new() };
         let mut changed: Vec<(Key, Option<Arc<T>>)> = Vec::new();
@@ -224,7 +258,7 @@ impl<T: Stored> Store<T> {
         inner.index = objects.iter().filter_map(index).collect();
         inner.objects = objects;
         drop(inner);
-        self.synced.send_replace(true);
+        self.listed.send_replace(generation);
         changed.sort_by(|(a, _), (b, _)| a.cmp(b));
         changed
     }
@@ -300,6 +334,28 @@ mod tests {
         let _ = store.put(item("a", 50, None));
         store.end_list();
         assert_eq!(store.get(&Key::new("n", "a")).unwrap().1, "60");
+    }
+
+    #[test]
+    fn what_is_not_kept_goes_also_from_a_list_in_progress() {
+        let store = Store::default();
+        store.put(item("a", 1, Some("x"))).unwrap();
+        store.put(item("b", 2, Some("y"))).unwrap();
+        store.begin_list();
+        assert!(
+            !store.list_known(&Key::new("n", "a"), "3")
+                && !store.list_known(&Key::new("n", "c"), "1")
+        );
+        assert!(
+            store.list_known(&Key::new("n", "a"), "1")
+                && store.list_known(&Key::new("n", "b"), "2")
+        );
+        store.retain(|item| item.0 != "b");
+        assert_eq!(names(&store.indexed(&Key::new("n", "y"))), Vec::<&str>::new());
+        assert_eq!((store.len(), store.listed()), (1, 0));
+        assert!(store.end_list_of(3).is_empty());
+        assert_eq!((names(&store.all()), store.listed()), (vec!["a"], 3));
+        assert_eq!(names(&store.indexed(&Key::new("n", "x"))), ["a"]);
     }
 
     #[test]

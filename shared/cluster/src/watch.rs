@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
 use kube::api::Api;
 use kube::core::ApiResource;
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::observed::Guarded;
+use crate::share::{Keeping, Share, Whose};
 use crate::store::{Key, Store, Stored};
 
 /// What happened to an object: its key, what was cached before, and whether it is there now.
@@ -65,11 +67,23 @@ pub async fn each<K>(
     }
 }
 
-/// Watches a kind for ever. `trim` drops what nobody needs before an object is kept; `notify` is called for every change that
-/// is not the echo of a write of ours.
+/// What is watched, and what of it is kept.
+#[derive(Debug)]
+pub struct Kind<'s> {
+    /// The objects that are listed and watched.
+    pub config: Config,
+    /// Whose objects are kept.
+    pub share: &'s Share,
+    /// Whose an object is.
+    pub whose: Whose,
+}
+
+/// Watches a kind for ever. `trim` drops what nobody needs before an object is kept; `on_change` is called for every change that
+/// is not the echo of a write of ours. What is not kept is not read. When more is to be kept than before, the kind is listed again
+/// while the watch goes on until the list is complete.
 pub async fn feed<K, T>(
     client: Client,
-    config: Config,
+    kind: Kind<'_>,
     store: Arc<Store<T>>,
     trim: impl Fn(K) -> T,
     on_change: impl Fn(Change<T>),
@@ -77,44 +91,133 @@ pub async fn feed<K, T>(
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static,
     T: Stored,
 {
+    let Kind { config, share, whose } = kind;
     // An object nobody can read must not stop the watch; it is as if it were not there.
     let api: Api<Guarded<K>> = Api::all_with(client, &ApiResource::erase::<K>(&()));
     let resource = api.resource_url().to_owned();
-    let mut events = std::pin::pin!(events(&resource, api, config));
-    let read = |object: Guarded<K>| object.open(&resource).map(&trim);
-    // The echo of a write of ours costs nothing more.
-    let is_known = |object: &Guarded<K>| {
-        store.get(&object.key()).is_some_and(|known| known.version() == object.version())
-    };
-    while let Some(event) = events.next().await {
+    let begin = || events(&resource, api.clone(), config.clone()).boxed();
+    let mut changes = share.subscribe();
+    let mut keeping = changes.borrow_and_update().clone();
+    // The generation that the last list began with, and whether it is complete.
+    let (mut generation, mut is_listed) = (keeping.generation, false);
+    let mut present = begin();
+    let mut next: Option<BoxStream<'_, _>> = None;
+    let feeding = Feeding { resource: &resource, whose, store, trim, on_change };
+    loop {
+        let (event, is_next) = tokio::select! {
+            event = of_next(&mut next) => (event, true),
+            event = present.next() => (event, false),
+            Ok(()) = changes.changed(), if whose != Whose::Everybodys => {
+                keeping = changes.borrow_and_update().clone();
+                feeding.store.retain(|object| keeping.keeps(whose.of_stored(object)));
+                if keeping.generation > generation {
+                    generation = keeping.generation;
+                    if is_listed || next.is_some() {
+                        // A list that it was at is abandoned.
+                        (next, is_listed) = (Some(begin()), true);
+                    } else {
+                        present = begin();
+                    }
+                }
+                continue;
+            }
+        };
         match event {
-            Ok(Event::Init) => store.begin_list(),
-            Ok(Event::InitApply(object)) => {
-                if let Some(object) = read(object) {
+            None => return,
+            Some(Ok(Event::Init)) => {
+                if !is_next
+                    && let Some(other) = next.take()
+                    && !is_listed
+                {
+                    // The watch is over while the other list is in progress: two lists at a time would mix.
+                    present = other;
+                    continue;
+                }
+                is_listed = false;
+                generation = keeping.generation;
+                feeding.store.begin_list();
+            }
+            Some(Ok(Event::InitDone)) => {
+                if let Some(next) = next.take_if(|_| is_next) {
+                    present = next;
+                }
+                is_listed = true;
+                feeding.listed(generation);
+            }
+            Some(Ok(event)) => feeding.take_in(event, &keeping),
+            // The watch goes on by itself.
+            Some(Err(_)) => {}
+        }
+    }
+}
+
+/// What a stream brings that may not be there.
+async fn of_next<S: Stream + Unpin>(stream: &mut Option<S>) -> Option<S::Item> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What takes in the events of a watch.
+struct Feeding<'r, T, R, C> {
+    resource: &'r str,
+    whose: Whose,
+    store: Arc<Store<T>>,
+    trim: R,
+    on_change: C,
+}
+
+impl<T: Stored, R, C: Fn(Change<T>)> Feeding<'_, T, R, C> {
+    /// A list is complete that began with a generation.
+    fn listed(&self, generation: u64) {
+        for (key, old) in self.store.end_list_of(generation) {
+            let new = self.store.get(&key);
+            (self.on_change)(Change { key, old, new });
+        }
+    }
+
+    fn take_in<K>(&self, event: Event<Guarded<K>>, keeping: &Keeping)
+    where
+        K: DeserializeOwned,
+        R: Fn(K) -> T,
+    {
+        let store = &self.store;
+        let is_kept = |object: &Guarded<K>| keeping.keeps(object.app(self.whose));
+        let read = |object: &Guarded<K>| object.open(self.resource).map(&self.trim);
+        match event {
+            Event::InitApply(object) => {
+                if !is_kept(&object) || store.list_known(&object.key(), object.version()) {
+                    return;
+                }
+                if let Some(object) = read(&object) {
                     store.list_item(object);
                 }
             }
-            Ok(Event::InitDone) => {
-                for (key, old) in store.end_list() {
-                    let new = store.get(&key);
-                    on_change(Change { key, old, new });
-                }
+            // It may have been somebody's whose objects are kept.
+            Event::Apply(object) if !is_kept(&object) => {
+                store.remove(&object.key(), object.version());
             }
-            Ok(Event::Apply(object)) if is_known(&object) => {}
-            Ok(Event::Apply(object)) => {
-                let Some(object) = read(object) else { continue };
+            Event::Apply(object) => {
                 let key = object.key();
+                // The echo of a write of ours costs nothing more.
+                if store.get(&key).is_some_and(|known| known.version() == object.version()) {
+                    return;
+                }
+                let Some(object) = read(&object) else { return };
                 if let Ok(old) = store.put(object) {
                     let new = store.get(&key);
-                    on_change(Change { key, old, new });
+                    (self.on_change)(Change { key, old, new });
                 }
             }
-            Ok(Event::Delete(object)) => {
+            Event::Delete(object) => {
                 let key = object.key();
                 let old = store.remove(&key, object.version());
-                on_change(Change { key, old, new: None });
+                if old.is_some() || is_kept(&object) {
+                    (self.on_change)(Change { key, old, new: None });
+                }
             }
-            Err(_) => {}
+            Event::Init | Event::InitDone => {}
         }
     }
 }
@@ -122,14 +225,23 @@ pub async fn feed<K, T>(
 #[cfg(test)]
 mod tests {
     use http::{Request, Response};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
     use kube::client::Body;
     use parking_lot::Mutex;
     use serde_json::{Value, json};
-    use tokio::sync::mpsc;
+    use tokio::sync::{mpsc, watch};
+    use tokio_util::bytes::Bytes;
     use tower::service_fn;
-    use vela_api::Application;
+    use vela_api::{Application, ApplicationRevision};
 
     use super::*;
+
+    /// All objects, whosever they are.
+    fn everything() -> Kind<'static> {
+        static ALL: std::sync::LazyLock<Share> = std::sync::LazyLock::new(Share::default);
+        Kind { config: Config::default(), share: &ALL, whose: Whose::Everybodys }
+    }
 
     fn app(name: &str, version: u32) -> Value {
         json!({
@@ -215,7 +327,7 @@ mod tests {
         let (heard, mut changes) = mpsc::unbounded_channel();
         let feed = tokio::spawn(feed(
             Client::new(service, "default"),
-            Config::default(),
+            everything(),
             Arc::clone(&store),
             |app: Application| app,
             move |change: Change<Application>| {
@@ -236,6 +348,93 @@ mod tests {
         feed.abort();
     }
 
+    fn revision(app: &str, version: u32) -> Value {
+        json!({
+            "apiVersion": "core.oam.dev/v1beta1", "kind": "ApplicationRevision",
+            "metadata": {"name": format!("{app}-v1"), "namespace": "n", "resourceVersion": version.to_string(),
+                "labels": {"app.oam.dev/name": app}},
+            "spec": {},
+        })
+    }
+
+    /// More is kept than before: a list brings it while the watch goes on.
+    #[tokio::test]
+    async fn what_is_kept_from_now_on_is_listed_while_the_watch_goes_on() {
+        let lists = Arc::new(watch::Sender::new(0_u32));
+        let (answer, answered) = watch::channel(1_u32);
+        let (sent, sends) = mpsc::unbounded_channel::<String>();
+        let (counter, sends) = (Arc::clone(&lists), Arc::new(Mutex::new(Some(sends))));
+        let service = service_fn(move |request: Request<Body>| {
+            let (lists, sends, mut answered) =
+                (Arc::clone(&counter), Arc::clone(&sends), answered.clone());
+            async move {
+                if request.uri().to_string().contains("watch=true") {
+                    let Some(sends) = sends.lock().take() else {
+                        return std::future::pending().await;
+                    };
+                    let lines = futures::stream::unfold(sends, async |mut sends| {
+                        let line = sends.recv().await?;
+                        Some((Ok::<_, tower::BoxError>(Frame::data(Bytes::from(line))), sends))
+                    });
+                    let body = StreamBody::new(lines.boxed());
+                    return Ok::<_, tower::BoxError>(Response::new(body));
+                }
+                lists.send_modify(|lists| *lists += 1);
+                let number = *lists.borrow();
+                let _ = answered.wait_for(|answered| *answered >= number).await;
+                let items: Vec<Value> = ["a", "b", "c"].map(|app| revision(app, 1)).into();
+                let list = json!({
+                    "apiVersion": "core.oam.dev/v1beta1", "kind": "ApplicationRevisionList",
+                    "metadata": {"resourceVersion": "5"}, "items": items,
+                });
+                let text = Ok(Frame::data(Bytes::from(serde_json::to_vec(&list)?)));
+                let list = futures::stream::once(std::future::ready(text));
+                Ok(Response::new(StreamBody::new(list.boxed())))
+            }
+        });
+        let store = Arc::new(Store::<ApplicationRevision>::default());
+        let share = Arc::new(Share::default());
+        let keep = |generation, names: &'static str| {
+            let since = Arc::new(move |app: &Key| names.contains(&*app.name).then_some(1));
+            share.set(Keeping { generation, since, is_everything: false });
+        };
+        keep(1, "a");
+        let (heard, mut changes) = mpsc::unbounded_channel();
+        let (kept, of_share) = (Arc::clone(&store), Arc::clone(&share));
+        let feed = tokio::spawn(async move {
+            let kind =
+                Kind { config: Config::default(), share: &of_share, whose: Whose::Namespaced };
+            let on_change = move |change: Change<ApplicationRevision>| {
+                let _ = heard.send((change.key.name, change.new.is_some()));
+            };
+            let client = Client::new(service, "default");
+            feed(client, kind, kept, |revision| revision, on_change).await;
+        });
+        let mut next = async || changes.recv().await.expect("a change");
+        let there = |name: &str| (name.to_owned(), true);
+        let event = |type_: &str, object: &Value| {
+            sent.send(format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n")).unwrap();
+        };
+        assert_eq!(next().await, there("a-v1"));
+        keep(2, "ab");
+        lists.subscribe().wait_for(|lists| *lists == 2).await.unwrap();
+        event("MODIFIED", &revision("c", 6));
+        event("MODIFIED", &revision("a", 7));
+        assert_eq!(next().await, there("a-v1"));
+        assert_eq!((store.len(), store.listed()), (1, 1));
+        answer.send_replace(9);
+        assert_eq!(next().await, there("b-v1"));
+        let versions: Vec<_> =
+            store.all().iter().map(|one| one.metadata.resource_version.clone().unwrap()).collect();
+        assert_eq!((versions, store.listed()), (vec!["7".to_owned(), "1".to_owned()], 2));
+        keep(2, "b");
+        while store.len() > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((store.get(&Key::new("n", "a-v1")), *lists.borrow()), (None, 2));
+        feed.abort();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn unreadable_objects_do_not_stop_the_watch() {
         let store = Arc::new(Store::<Application>::default());
@@ -243,7 +442,7 @@ mod tests {
         let trimmed = Arc::new(Mutex::new(0));
         let feed = feed(
             client(),
-            Config::default(),
+            everything(),
             Arc::clone(&store),
             {
                 let trimmed = Arc::clone(&trimmed);

@@ -1,0 +1,139 @@
+//! Which Applications' objects caches keep: a replica that shares the Applications with others holds no more than its share. It
+//! watches all, reads whose an object is, and drops what is none of its business.
+//!
+//! What is kept changes while watches run. A cache is filled for what was added when a list is complete that began afterwards.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use vela_api::names::label;
+
+use crate::store::{Key, Stored};
+
+/// In which generation the objects of an Application were added, since when they are kept; `None`: they are not kept.
+pub type Since = Arc<dyn Fn(&Key) -> Option<u64> + Send + Sync>;
+
+/// What is kept at a time.
+#[derive(Clone)]
+pub struct Keeping {
+    /// The last generation in which something was added.
+    pub generation: u64,
+    /// Whose objects are kept.
+    pub since: Since,
+    /// Everybody's are.
+    pub is_everything: bool,
+}
+
+/// What the caches of a process keep, and that it changed.
+pub struct Share(watch::Sender<Keeping>);
+
+impl std::fmt::Debug for Keeping {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeping").field("generation", &self.generation).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Share {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Share").field(&self.0.borrow().generation).finish()
+    }
+}
+
+impl Default for Share {
+    /// Everything is kept.
+    fn default() -> Self {
+        Self(watch::Sender::new(Keeping {
+            generation: 1,
+            since: Arc::new(|_| Some(1)),
+            is_everything: true,
+        }))
+    }
+}
+
+impl Share {
+    /// From now on this is kept.
+    pub fn set(&self, keeping: Keeping) {
+        self.0.send_replace(keeping);
+    }
+
+    /// What is kept now.
+    #[must_use]
+    pub fn now(&self) -> Keeping {
+        self.0.borrow().clone()
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Keeping> {
+        self.0.subscribe()
+    }
+}
+
+/// Whose an object of a kind is, as far as that decides whether it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Everybody's: all of them are kept.
+    Everybodys,
+    /// It is an Application's that its label names, in its own namespace.
+    Namespaced,
+    /// It is an Application's that its labels name.
+    ClusterScoped,
+}
+
+impl Whose {
+    /// The Application of an object that was sent; `None`: it is kept in any case.
+    pub(crate) fn of_sent(self, namespace: &str, labels: &BTreeMap<String, String>) -> Option<Key> {
+        let of = |key| labels.get(key).map_or("", String::as_str);
+        let namespace = match self {
+            Self::Everybodys => return None,
+            Self::Namespaced => namespace,
+            Self::ClusterScoped => of(label::APP_NAMESPACE),
+        };
+        Some(of(label::APP_NAME))
+            .filter(|name| !name.is_empty())
+            .map(|name| Key::new(namespace, name))
+    }
+
+    /// The same of one in a cache, whose index is its Application.
+    pub(crate) fn of_stored<T: Stored>(self, object: &T) -> Option<Key> {
+        match self {
+            Self::Everybodys => None,
+            Self::Namespaced | Self::ClusterScoped => object.index(),
+        }
+    }
+}
+
+impl Keeping {
+    /// Whether what belongs to an Application is kept; what belongs to none is.
+    #[must_use]
+    pub fn keeps(&self, app: Option<Key>) -> bool {
+        app.is_none_or(|app| (self.since)(&app).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_say_whose_a_record_is() {
+        let labels = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let both = labels(&[(label::APP_NAME, "a"), (label::APP_NAMESPACE, "m")]);
+        for (whose, labels, app) in [
+            (Whose::Everybodys, &both, None),
+            (Whose::Namespaced, &both, Some(Key::new("n", "a"))),
+            (Whose::ClusterScoped, &both, Some(Key::new("m", "a"))),
+            (Whose::Namespaced, &labels(&[]), None),
+            (Whose::ClusterScoped, &labels(&[(label::APP_NAMESPACE, "m")]), None),
+        ] {
+            assert_eq!(whose.of_sent("n", labels), app, "{whose:?} {labels:?}");
+        }
+        let share = Share::default();
+        assert!(share.now().keeps(Some(Key::new("n", "a"))));
+        let since = Arc::new(|key: &Key| (key.name == "b").then_some(2));
+        share.set(Keeping { generation: 2, since, is_everything: false });
+        assert!(!share.now().keeps(Some(Key::new("n", "a"))));
+        assert!(share.now().keeps(Some(Key::new("n", "b"))) && share.now().keeps(None));
+    }
+}
