@@ -8,10 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
 use kube::Client;
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
-    PatchParams, PostParams,
-};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
@@ -352,24 +349,6 @@ impl World {
         of_app.map(|entry| entry.agent.split('/').nth(2).unwrap_or_default().to_owned()).collect()
     }
 
-    /// The shards that the labels of an Application or of its records name.
-    async fn shards_of(&self, kind: &str, name: &str) -> BTreeSet<String> {
-        let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind);
-        let api =
-            Api::<DynamicObject>::all_with(self.client.clone(), &ApiResource::from_gvk(&kind));
-        let objects = api.list(&ListParams::default()).await.unwrap();
-        let is_of_app = |object: &DynamicObject| {
-            let labels = object.metadata.labels.clone().unwrap_or_default();
-            let app = labels.get("app.oam.dev/name").or(object.metadata.name.as_ref());
-            app.is_some_and(|app| app == name)
-        };
-        let shard = |object: DynamicObject| {
-            let labels = object.metadata.labels.unwrap_or_default();
-            labels.get(LABEL).cloned().unwrap_or_default()
-        };
-        objects.into_iter().filter(is_of_app).map(shard).collect()
-    }
-
     /// Waits until a replica holds so many buckets.
     async fn holds(&self, pod: &str, count: usize) {
         until(&format!("{pod} holds {count} buckets"), LIMIT, async || {
@@ -439,7 +418,7 @@ async fn a_pool_takes_the_applications_that_are_labelled_so() {
     assert!(said.starts_with(&format!("{} Applications, ", APPS - 1)), "{said}");
     for (name, shard) in [("app-0", "master"), ("app-1", "gold")] {
         for kind in ["Application", "ApplicationRevision", "ResourceTracker"] {
-            let shards = world.shards_of(kind, name).await;
+            let shards = fleet::labels_of(&world.client, kind, name, LABEL).await.unwrap();
             assert_eq!(shards, BTreeSet::from([shard.to_owned()]), "{kind}s of {name}");
         }
     }

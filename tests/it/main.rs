@@ -48,6 +48,7 @@ mod metrics;
 mod operations;
 mod original_client;
 mod original_controller;
+mod original_shards;
 mod plan;
 mod plan_recorded;
 mod processes;

@@ -52,14 +52,14 @@ enum Control {
 }
 
 /// KubeVela's controller, and the definitions that both have.
-struct Original {
+pub(super) struct Original {
     program: PathBuf,
-    definitions: PathBuf,
+    pub(super) definitions: PathBuf,
 }
 
 impl Original {
     #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
-    fn find() -> Option<Self> {
+    pub(super) fn find() -> Option<Self> {
         let Some(program) = std::env::var_os("VELA_ORIGINAL_CONTROLLER").map(PathBuf::from) else {
             eprintln!("SKIPPED: VELA_ORIGINAL_CONTROLLER does not name KubeVela's controller");
             return None;
@@ -84,9 +84,34 @@ impl Original {
         }
     }
 
+    /// Runs its program, with flags in addition to those that it needs here in any case.
+    pub(super) fn run<const N: usize>(
+        &self,
+        cluster: &Cluster,
+        name: &str,
+        flags: [String; N],
+    ) -> Process {
+        let (health, metrics) = (free_port().unwrap(), free_port().unwrap());
+        let always = [
+            format!("--health-addr=127.0.0.1:{health}"),
+            format!("--metrics-addr=127.0.0.1:{metrics}"),
+            "--use-webhook=false".to_owned(),
+            "--system-definition-namespace=vela-system".to_owned(),
+            "--concurrent-reconciles=4".to_owned(),
+            "--kube-api-qps=400".to_owned(),
+            "--kube-api-burst=600".to_owned(),
+        ];
+        let invocation = Invocation::new(&self.program)
+            .args(always)
+            .args(flags)
+            .env("KUBECONFIG", cluster.kubeconfig().to_string_lossy());
+        let log = cluster.dir().join(format!("{name}.log"));
+        cluster.watchdog().spawn(name, &invocation, &log).unwrap()
+    }
+
     /// Starts it as its chart does.
     async fn start(&self, hub: &Cluster) -> Control {
-        original(hub, &self.options(), &self.program).await
+        original(hub, &self.options(), self).await
     }
 
     async fn start_ours(&self, hub: &Cluster) -> Control {
@@ -404,11 +429,11 @@ fn application(name: &str, replicas: i32, clusters: &[&str], value: &str) -> Val
 }
 
 /// KubeVela's controller, as its chart starts it.
-async fn original(hub: &Cluster, options: &Options, program: &PathBuf) -> Control {
+async fn original(hub: &Cluster, options: &Options, theirs: &Original) -> Control {
     let client = hub.client().await.unwrap();
     let manifests = Manifests::render(&binaries(), &options.values).unwrap();
     apply_all(&client, manifests.foundation()).await.unwrap();
-    apply_all(&client, from_jsonl(options.definitions.as_ref().unwrap()).unwrap()).await.unwrap();
+    apply_all(&client, from_jsonl(&theirs.definitions).unwrap()).await.unwrap();
     let gateway = OriginalGateway::start(
         hub,
         &binaries(),
@@ -416,23 +441,12 @@ async fn original(hub: &Cluster, options: &Options, program: &PathBuf) -> Contro
     )
     .await
     .unwrap();
-    let (health, metrics) = (free_port().unwrap(), free_port().unwrap());
     let flags = [
         "--enable-cluster-gateway".to_owned(),
         format!("--cluster-gateway-url=https://localhost:{}", gateway.port()),
         format!("--cluster-gateway-ca-file={}", hub.dir().join("ca.crt").display()),
-        format!("--health-addr=127.0.0.1:{health}"),
-        format!("--metrics-addr=127.0.0.1:{metrics}"),
-        "--use-webhook=false".to_owned(),
         "--enable-leader-election=false".to_owned(),
-        "--system-definition-namespace=vela-system".to_owned(),
-        "--concurrent-reconciles=4".to_owned(),
-        "--kube-api-qps=400".to_owned(),
-        "--kube-api-burst=600".to_owned(),
     ];
-    let invocation =
-        Invocation::new(program).args(flags).env("KUBECONFIG", hub.kubeconfig().to_string_lossy());
-    let log = hub.dir().join("original-controller.log");
-    let controller = hub.watchdog().spawn("original-controller", &invocation, &log).unwrap();
+    let controller = theirs.run(hub, "original-controller", flags);
     Control::Original { _gateway: gateway, controller }
 }

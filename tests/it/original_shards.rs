@@ -1,0 +1,330 @@
+//! A fleet and a shard of KubeVela's controller in one cluster: each writes for its own Applications, what the shard leaves behind when
+//! it dies is taken over, and it gets back what the fleet gives up. And what KubeVela's shards lose when a label is edited.
+//!
+//! `VELA_ORIGINAL_CONTROLLER` names KubeVela's program, as for `original_controller`.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use vela_tests::audit::{self, Entry};
+use vela_tests::cluster::Cluster;
+use vela_tests::deploy::{Deployed, Manifests, NAMESPACE, Options, apply_all, from_jsonl};
+use vela_tests::fixtures::{binaries, quiet, until};
+use vela_tests::fleet;
+use vela_tests::process::Process;
+use vela_tests::release::{admits, applications};
+
+use super::original_controller::Original;
+
+const LIMIT: Duration = Duration::from_secs(90);
+/// How long after the death of a shard the fleet must have its Applications: the Lease's 15 s and 5 s more.
+const TAKEN_OVER: Duration = Duration::from_secs(20);
+const LABEL: &str = "controller.core.oam.dev/scheduled-shard-id";
+const SHARD: &str = "shard-0";
+
+/// The Applications of the shard: two that run, one that is suspended, one whose deletion waits for an object.
+const THEIRS: [&str; 4] = ["app-0", "app-1", "app-suspended", "app-deleted"];
+const OURS: [&str; 2] = ["app-2", "app-3"];
+const FINALIZER: &str = "example.com/kept";
+
+struct World {
+    cluster: Cluster,
+    client: Client,
+}
+
+impl World {
+    fn api(&self) -> Api<DynamicObject> {
+        applications(self.client.clone())
+    }
+
+    fn maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    async fn create(&self, name: &str, shard: Option<&str>) {
+        let app: DynamicObject = serde_json::from_value(application(name, shard)).unwrap();
+        self.api().create(&PostParams::default(), &app).await.unwrap();
+    }
+
+    async fn patch(&self, name: &str, patch: Value) {
+        self.api().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    async fn value(&self, name: &str) -> Option<String> {
+        self.maps().get_opt(name).await.unwrap()?.data?.remove("v")
+    }
+
+    /// Edits Applications, and waits until their objects are there.
+    async fn edit(&self, names: &[&str], value: &str, limit: Duration) {
+        for name in names {
+            self.patch(name, json!({"spec": {"components": [component(name, value)]}})).await;
+        }
+        until(&format!("{names:?} hold {value}"), limit, async || {
+            for name in names {
+                if self.value(name).await.as_deref() != Some(value) {
+                    return false;
+                }
+            }
+            true
+        })
+        .await;
+    }
+
+    async fn status(&self, name: &str, pointer: &str) -> Value {
+        let app = self.api().get(name).await.unwrap();
+        app.data.pointer(pointer).cloned().unwrap_or_default()
+    }
+
+    async fn gone(&self, name: &str) {
+        until(&format!("{name} and its object are gone"), LIMIT, async || {
+            self.api().get_opt(name).await.unwrap().is_none() && self.value(name).await.is_none()
+        })
+        .await;
+    }
+
+    fn position(&self) -> u64 {
+        audit::position(&self.cluster.audit_log()).unwrap()
+    }
+
+    /// The writers of Applications and what belongs to them, each once for writes in a row, from a position of the audit log on.
+    async fn writers(&self, from: u64, name: &str) -> Vec<Who> {
+        let log = self.cluster.audit_log();
+        quiet(&log, Duration::from_secs(2), is_write).await;
+        let mut writes: Vec<(String, Who)> = audit::read(&log, from)
+            .unwrap()
+            .iter()
+            .filter(|entry| is_write(entry) && is_of(entry, name))
+            .map(|entry| (entry.received.clone(), Who::of(entry).unwrap()))
+            .collect();
+        writes.sort();
+        let mut who: Vec<Who> = writes.into_iter().map(|(_, who)| who).collect();
+        who.dedup();
+        who
+    }
+
+    /// The shards that the labels of the records of an Application name.
+    async fn shards_of(&self, name: &str) -> BTreeSet<String> {
+        let mut shards = BTreeSet::new();
+        for kind in ["ApplicationRevision", "ResourceTracker"] {
+            shards.extend(fleet::labels_of(&self.client, kind, name, LABEL).await.unwrap());
+        }
+        shards
+    }
+}
+
+/// Whose request it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    Fleet,
+    Original,
+}
+
+impl Who {
+    fn of(entry: &Entry) -> Option<Self> {
+        let is_original = entry.agent.starts_with("kubevela/");
+        is_original.then_some(Self::Original).or(entry.is_controllers().then_some(Self::Fleet))
+    }
+}
+
+fn is_write(entry: &Entry) -> bool {
+    // Events are no writes for an Application.
+    let kept = !["leases", "events", "subjectaccessreviews"].contains(&&*entry.resource);
+    entry.is_write() && entry.code < 300 && kept && Who::of(entry).is_some()
+}
+
+fn is_of(entry: &Entry, name: &str) -> bool {
+    fleet::application_of(entry) == name
+}
+
+fn component(name: &str, value: &str) -> Value {
+    let finalizers = if name == "app-deleted" { vec![FINALIZER] } else { Vec::new() };
+    json!({"name": "c", "type": "k8s-objects", "properties": {"objects": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "finalizers": finalizers}, "data": {"v": value}}]}})
+}
+
+fn application(name: &str, shard: Option<&str>) -> Value {
+    let mut app = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"components": [component(name, "1")]}});
+    if let Some(shard) = shard {
+        app["metadata"]["labels"] = json!({LABEL: shard});
+    }
+    if name == "app-suspended" {
+        app["spec"]["workflow"] = json!({"steps": [
+            {"name": "wait", "type": "suspend"},
+            {"name": "apply", "type": "apply-component", "properties": {"component": "c"}}]});
+    }
+    app
+}
+
+impl Original {
+    /// Starts it as one of several shards; `master` is the one that handles definitions.
+    fn start_shard(&self, cluster: &Cluster, shard: &str) -> Process {
+        let flags = [
+            "--enable-sharding".to_owned(),
+            format!("--shard-id={shard}"),
+            "--enable-leader-election".to_owned(),
+            format!("--leader-election-namespace={NAMESPACE}"),
+        ];
+        self.run(cluster, &format!("original-{shard}"), flags)
+    }
+
+    /// What a fleet is started with that has its definitions.
+    fn fleet(&self) -> Options {
+        let values =
+            vec!["sharding.mode=auto".to_owned(), "authentication.enabled=false".to_owned()];
+        Options { definitions: Some(self.definitions.clone()), values, ..Options::default() }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_and_a_shard_of_the_original_keep_out_of_each_others_way() {
+    let Some(theirs) = Original::find() else { return };
+    let cluster = Cluster::start("fleet-original").await.unwrap();
+    let deployed = Deployed::start(&cluster, &binaries(), &theirs.fleet()).await.unwrap();
+    let client = cluster.client().await.unwrap();
+    until("admission", LIMIT, async || admits(&client).await.is_ok()).await;
+    until("the replica to hold all", LIMIT, async || fleet::is_balanced(&client, 1).await.unwrap())
+        .await;
+    let world = World { cluster, client };
+    let shard = theirs.start_shard(&world.cluster, SHARD);
+    until("the shard to hold its Lease", LIMIT, async || {
+        fleet::holder(&world.client, "kubevela-shard-0").await.unwrap().is_some()
+    })
+    .await;
+
+    let from = world.position();
+    for name in THEIRS {
+        world.create(name, Some(SHARD)).await;
+    }
+    for name in OURS {
+        world.create(name, None).await;
+    }
+    world.edit(&["app-0", "app-1", "app-2", "app-3"], "2", LIMIT).await;
+    until("the suspended one to wait", LIMIT, async || {
+        world.status("app-suspended", "/status/workflow/suspend").await == json!(true)
+    })
+    .await;
+    until("the other to be there", LIMIT, async || world.value("app-deleted").await.is_some())
+        .await;
+    world.api().delete("app-deleted", &DeleteParams::default()).await.unwrap();
+    until("its object to be deleted", LIMIT, async || {
+        let map = world.maps().get("app-deleted").await.unwrap();
+        map.metadata.deletion_timestamp.is_some()
+    })
+    .await;
+    for name in THEIRS {
+        assert_eq!(world.writers(from, name).await, [Who::Original], "{name}");
+    }
+    for name in OURS {
+        assert_eq!(world.writers(from, name).await, [Who::Fleet], "{name}");
+    }
+
+    // It dies. Before its Lease ends nobody writes for its Applications.
+    let from = world.position();
+    shard.kill().unwrap();
+    let died = Instant::now();
+    world.edit(&["app-0", "app-1"], "3", LIMIT).await;
+    let taken_over = died.elapsed();
+    assert!(taken_over <= TAKEN_OVER, "{taken_over:?}");
+    let workflow = world.status("app-suspended", "/status/workflow").await;
+    let resumed = resumed(workflow);
+    let patch = Patch::Merge(json!({"status": {"workflow": resumed}}));
+    world.api().patch_status("app-suspended", &PatchParams::default(), &patch).await.unwrap();
+    until("the suspended one goes on", LIMIT, async || {
+        world.value("app-suspended").await.is_some()
+    })
+    .await;
+    let unheld = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    world.maps().patch("app-deleted", &PatchParams::default(), &unheld).await.unwrap();
+    world.gone("app-deleted").await;
+    for name in THEIRS {
+        assert_eq!(world.writers(from, name).await, [Who::Fleet], "{name}");
+    }
+    for name in ["app-0", "app-1"] {
+        assert_eq!(world.shards_of(name).await, BTreeSet::from([SHARD.to_owned()]), "{name}");
+    }
+
+    // It is back, and waits for its Lease until the fleet gives that up.
+    let from = world.position();
+    let shard = theirs.start_shard(&world.cluster, SHARD);
+    world.edit(&["app-0", "app-1"], "4", LIMIT).await;
+    assert_eq!(world.writers(from, "app-0").await, [Who::Fleet]);
+    assert!(deployed.controller.stop(LIMIT).unwrap(), "it ends by itself");
+    let from = world.position();
+    world.edit(&["app-0", "app-1"], "5", LIMIT).await;
+    deployed.controller.start(&world.cluster).unwrap();
+    deployed.controller.ready().await.unwrap();
+    world.edit(&["app-0", "app-2", "app-3"], "6", LIMIT).await;
+    for name in ["app-0", "app-1"] {
+        assert_eq!(world.writers(from, name).await, [Who::Original], "{name}");
+    }
+    shard.check().unwrap();
+    world.cluster.stop();
+}
+
+/// The workflow of an Application as `vela workflow resume` leaves it.
+fn resumed(mut workflow: Value) -> Value {
+    workflow["suspend"] = json!(false);
+    for step in workflow["steps"].as_array_mut().unwrap() {
+        if step["phase"] == "suspending" {
+            step["phase"] = json!("running");
+        }
+    }
+    workflow
+}
+
+/// The label of an Application is edited by hand, and then it is deleted: among KubeVela's shards its objects and records stay for ever.
+/// One that never had a label is deployed by nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_shards_of_the_original_lose_the_fleet_keeps() {
+    let Some(theirs) = Original::find() else { return };
+    let cluster = Cluster::start("shards-original").await.unwrap();
+    let client = cluster.client().await.unwrap();
+    let manifests = Manifests::render(&binaries(), &[]).unwrap();
+    apply_all(&client, manifests.foundation()).await.unwrap();
+    apply_all(&client, from_jsonl(&theirs.definitions).unwrap()).await.unwrap();
+    let world = World { cluster, client };
+    let shards =
+        [theirs.start_shard(&world.cluster, "master"), theirs.start_shard(&world.cluster, SHARD)];
+    world.create("app-0", Some("master")).await;
+    until("it runs", LIMIT, async || {
+        world.status("app-0", "/status/status").await == json!("running")
+    })
+    .await;
+    world.create("app-1", None).await;
+    world.patch("app-0", json!({"metadata": {"labels": {LABEL: SHARD}}})).await;
+    world.api().delete("app-0", &DeleteParams::default()).await.unwrap();
+    until("it is gone", LIMIT, async || world.api().get_opt("app-0").await.unwrap().is_none())
+        .await;
+    assert_eq!(world.value("app-0").await.as_deref(), Some("1"), "KubeVela's defect is not there");
+    assert_eq!(world.status("app-1", "/status/status").await, Value::Null, "it has a shard");
+    for shard in shards {
+        shard.check().unwrap();
+        shard.kill().unwrap();
+    }
+
+    // The same with ours: two pools.
+    let deployed = Deployed::start(&world.cluster, &binaries(), &theirs.fleet()).await.unwrap();
+    let pool = deployed.controller.replica(&world.cluster, "controller-shard-0").unwrap();
+    let pool = pool.with_flags([format!("--shard-id={SHARD}")]);
+    pool.start(&world.cluster).unwrap();
+    pool.ready().await.unwrap();
+    // What had no label is deployed at once, what was left is nobody's: a new Application of that name takes it.
+    until("it is deployed", LIMIT, async || world.value("app-1").await.is_some()).await;
+    world.create("app-2", Some("master")).await;
+    until("it runs", LIMIT, async || {
+        world.status("app-2", "/status/status").await == json!("running")
+    })
+    .await;
+    world.patch("app-2", json!({"metadata": {"labels": {LABEL: SHARD}}})).await;
+    world.api().delete("app-2", &DeleteParams::default()).await.unwrap();
+    world.gone("app-2").await;
+    let records = fleet::labels_of(&world.client, "ResourceTracker", "app-2", LABEL).await;
+    assert_eq!(records.unwrap(), BTreeSet::new());
+    world.cluster.stop();
+}
