@@ -2,13 +2,15 @@
 //!
 //! They are written as settled, so that the controller has nothing to do but to adopt them. Measured is its start, two resync
 //! passes in which nothing changes, and an edit after another start. From two measurements with different numbers follows what one
-//! Application takes.
+//! Application takes. With `--members`, what each of several replicas keeps that share them, compared with one alone.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use vela_tests::audit::Entry;
+use vela_tests::fleet;
+use vela_tests::proc::usage;
 use vela_tests::progress::Step;
 
 use super::bench_env::{self, BenchEnv, Setup};
@@ -29,12 +31,21 @@ pub(crate) struct Args {
     /// Seconds until all must be adopted
     #[arg(long, default_value_t = 1200)]
     deadline: u64,
+    /// How many replicas share the Applications; only their memory is measured then
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
+    members: u8,
     #[command(flatten)]
     setup: Setup,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let options = bench_env::resynced_each(args.resync);
+    if args.members > 1 {
+        let options = fleet::sharing(options);
+        return bench_env::with(&args.setup, options, async |bench_env| {
+            share(args, bench_env).await
+        });
+    }
     bench_env::with(&args.setup, options, async |bench_env| measure(args, bench_env).await)
 }
 
@@ -101,6 +112,67 @@ async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     println!("\nrequests of the start:\n{}", started.table());
     if !steady.calls.is_empty() {
         println!("requests of the two passes:\n{}", steady.table());
+    }
+    Ok(())
+}
+
+/// The memory of one replica alone, and then of each of several. These were never fewer than they are: as in a roll-out, as many
+/// again start, and the first ones end.
+async fn share(args: &Args, bench_env: &BenchEnv) -> Result<()> {
+    let limit = Duration::from_secs(args.deadline);
+    let settled = Settled::deploy(bench_env, args.revisions.max(1)).await?;
+    let kinds = settled.kinds();
+    let of_one = bench_env.usage()?.rss_mib;
+    let names: Vec<Names> = (0..args.apps).map(Names::of).collect();
+    settled.repeat(bench_env, &names).await?;
+    let controller = &bench_env.deployed.controller;
+    controller.start(&bench_env.cluster)?;
+    controller.ready().await?;
+    adopted(args.apps, bench_env, limit).await?;
+    let pass = Duration::from_secs(args.resync);
+    tokio::time::sleep(pass).await;
+    let alone = bench_env.usage()?.rss_mib;
+
+    let count = usize::from(args.members);
+    let (cluster, client) = (&bench_env.cluster, &bench_env.client);
+    let step = Step::start(format!("{count} replicas, and the end of as many"));
+    let all = fleet::replicas(cluster, &bench_env.deployed, args.members.saturating_mul(2)).await?;
+    until("all share", limit, async || fleet::is_balanced(client, 2 * count).await).await?;
+    let (ends, stay) = all.split_at(count - 1);
+    for (left, replica) in (count..2 * count).rev().zip(std::iter::once(controller).chain(ends)) {
+        replica.stop(Duration::from_secs(30))?;
+        until("the others share", limit, async || fleet::is_balanced(client, left).await).await?;
+    }
+    until("caches are filled", limit, async || fleet::is_kept_twice(client, count).await).await?;
+    tokio::time::sleep(2 * pass).await;
+    step.done();
+
+    println!("\n{} Applications of one webservice, each with {}: result, goal", args.apps, kinds);
+    line("memory, one Application", mib(of_one), "");
+    line("memory, one replica alone", mib(alone), "");
+    let cached = fleet::cached(client).await?;
+    line("buckets kept, of 256", format!("{:?}", cached.values().collect::<Vec<_>>()), "");
+    for replica in stay {
+        let pid = replica.pid().context("a replica does not run")?;
+        let one = usage(pid)?.rss_mib;
+        let beyond = (one - of_one) / (alone - of_one);
+        line("memory, one of the replicas", mib(one), "");
+        line("beyond one Application's, of that of one alone", format!("{beyond:.2}x"), "<= 0.77x");
+        replica.stop(Duration::from_secs(30))?;
+    }
+    Ok(())
+}
+
+/// Waits until something is so.
+async fn until(
+    what: &str,
+    limit: Duration,
+    mut is_so: impl AsyncFnMut() -> Result<bool>,
+) -> Result<()> {
+    let deadline = Instant::now() + limit;
+    while !is_so().await? {
+        anyhow::ensure!(Instant::now() < deadline, "{what}: not after {} s", limit.as_secs());
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
     Ok(())
 }
