@@ -78,6 +78,14 @@ impl World {
         .await;
     }
 
+    /// Waits until the caches of so many members have what each of them keeps.
+    pub(super) async fn filled(&self, members: usize) {
+        until(&format!("the caches of {members} members are filled"), LIMIT, async || {
+            fleet::is_kept_twice(&self.client, members).await.unwrap()
+        })
+        .await;
+    }
+
     /// Creates an Application, or edits it: its ConfigMap shall hold a value.
     pub(super) async fn apply(&self, name: &str, value: &str) {
         let spec = json!({"components": [{"name": "c", "type": "k8s-objects", "properties": {"objects": [
@@ -201,6 +209,10 @@ async fn a_replica_that_dies_is_followed_and_nobody_interferes() {
     world.apply_all("1").await;
     world.edit_all("2", LIMIT).await;
     counted(&world.all(), "master", APPS).await;
+    // Each keeps two thirds.
+    world.filled(3).await;
+    let cached = fleet::cached(&world.client).await.unwrap();
+    assert!(cached.values().all(|buckets| (160..=180).contains(buckets)), "{cached:?}");
     let had = total(&[&world.deployed.controller], OF_DEFAULT_POOL).await;
     let from = world.position();
     // The one that leads, and has a third of everything.
@@ -221,6 +233,7 @@ async fn a_replica_that_dies_is_followed_and_nobody_interferes() {
         is_documented(&replica.metrics().await.unwrap());
     }
     world.balanced(2).await;
+    world.filled(2).await;
     // It comes back, and gets its share.
     world.deployed.controller.start(&world.cluster).unwrap();
     world.deployed.controller.ready().await.unwrap();
@@ -248,6 +261,37 @@ async fn a_fleet_whose_replicas_all_die_comes_back() {
     eprintln!("all edits after the outage were served within {:.1} s", served.as_secs_f64());
     world.balanced(2).await;
     world.cluster.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_two_of_three_die_the_last_one_lists_what_it_did_not_keep() {
+    let world = World::new("fleet-two-die").await;
+    world.apply_all("1").await;
+    world.edit_all("2", LIMIT).await;
+    world.filled(3).await;
+    let from = world.position();
+    world.deployed.controller.kill().unwrap();
+    world.others[0].kill().unwrap();
+    let served = world.edit_all("3", LIMIT).await;
+    eprintln!("all edits after both crashes were served within {:.1} s", served.as_secs_f64());
+    world.is_exclusive(from, 2).await;
+    world.balanced(1).await;
+    world.filled(1).await;
+    // Nothing counted as absent because it was not in memory.
+    let entries = audit::read(&world.cluster.audit_log(), from).unwrap();
+    let objects: BTreeSet<String> = names().collect();
+    let is_object = |entry: &&Entry| {
+        entry.resource == "configmaps"
+            && entry.is_controllers_write()
+            && objects.contains(&entry.name)
+    };
+    let verbs: BTreeSet<String> =
+        entries.iter().filter(is_object).map(|entry| entry.verb.clone()).collect();
+    assert!(!verbs.contains("delete") && !verbs.contains("deletecollection"), "{verbs:?}");
+    for name in names() {
+        assert_eq!(world.value(&name).await.as_deref(), Some("3"), "{name}");
+    }
+    world.others[1].check().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

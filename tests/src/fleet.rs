@@ -54,15 +54,44 @@ pub async fn replicas(cluster: &Cluster, deployed: &Deployed, count: u8) -> Resu
 /// # Errors
 /// When the Leases cannot be listed.
 pub async fn buckets(client: &Client) -> Result<BTreeMap<String, usize>> {
+    noted(client, |lease| lease.annotations().get(annotation::FLEET_BUCKETS)?.parse().ok()).await
+}
+
+/// What the Lease of each living member says, by the Pod.
+async fn noted(
+    client: &Client,
+    note: impl Fn(&Lease) -> Option<usize>,
+) -> Result<BTreeMap<String, usize>> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
     let prefix = format!("{RELEASE}-member-");
     let of = |lease: &Lease| {
         let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
         let pod = lease.metadata.name.as_deref()?.strip_prefix(&prefix)?.to_owned();
-        let count = lease.annotations().get(annotation::FLEET_BUCKETS)?.parse().ok()?;
-        (!holder.is_empty()).then_some((pod, count))
+        (!holder.is_empty()).then_some((pod, note(lease)?))
     };
     Ok(leases.list(&ListParams::default()).await?.items.iter().filter_map(of).collect())
+}
+
+/// For how many buckets the caches of each living member are filled, by the Pod.
+///
+/// # Errors
+/// When the Leases cannot be listed.
+pub async fn cached(client: &Client) -> Result<BTreeMap<String, usize>> {
+    noted(client, |lease| {
+        let digits = lease.annotations().get(annotation::FLEET_CACHED)?.chars();
+        let ones = digits.filter_map(|digit| digit.to_digit(16)).map(u32::count_ones).sum::<u32>();
+        usize::try_from(ones).ok()
+    })
+    .await
+}
+
+/// Whether each bucket is kept by so many members as shall keep it: who holds it, and who stands by.
+///
+/// # Errors
+/// When the Leases cannot be listed.
+pub async fn is_kept_twice(client: &Client, members: usize) -> Result<bool> {
+    let cached = cached(client).await?;
+    Ok(cached.len() == members && cached.values().sum::<usize>() == members.min(2) * BUCKETS)
 }
 
 /// Whether so many members share one pool evenly.

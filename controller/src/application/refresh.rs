@@ -4,11 +4,32 @@
 use kube::api::{Api, ListParams};
 use vela_api::names::label;
 use vela_api::{Application, ApplicationRevision, ResourceTracker};
+use vela_cluster::packed::PackError;
 use vela_cluster::{ApiError, Key, Packed, Stored as _};
 
+use crate::context::Context;
 use crate::revisions::Revision;
 
 use super::context::AppContext;
+
+/// The trackers of any Application, or why one cannot be read: from the cache if that has them, else from the API server.
+pub(crate) async fn trackers(
+    context: &Context,
+    key: &Key,
+) -> Result<Vec<Result<ResourceTracker, PackError>>, ApiError> {
+    if context.has_records_of(key) {
+        let all = context.trackers.indexed(key);
+        return Ok(all.into_iter().map(|stored| stored.open()).collect());
+    }
+    let all: Api<ResourceTracker> = Api::all(context.io.client().clone());
+    let found = all.list(&ListParams::default().labels(&tracked(key))).await;
+    Ok(found.map_err(ApiError::from)?.items.into_iter().map(Ok).collect())
+}
+
+/// The labels of an Application's trackers.
+fn tracked(key: &Key) -> String {
+    format!("{}={},{}={}", label::APP_NAME, key.name, label::APP_NAMESPACE, key.namespace)
+}
 
 /// Reads an Application and its records into the caches.
 pub(crate) async fn read(context: &AppContext, key: &Key) -> Result<(), ApiError> {
@@ -17,12 +38,11 @@ pub(crate) async fn read(context: &AppContext, key: &Key) -> Result<(), ApiError
     let revisions: Api<ApplicationRevision> = Api::namespaced(client.clone(), &key.namespace);
     let trackers: Api<ResourceTracker> = Api::all(client.clone());
     let of_app = format!("{}={}", label::APP_NAME, key.name);
-    let tracked = format!("{of_app},{}={}", label::APP_NAMESPACE, key.namespace);
     // All or nothing: with one answer missing the reconcile would decide from records of two times.
     let (app, revisions, trackers) = tokio::try_join!(
         apps.get_opt(&key.name),
         async { revisions.list(&ListParams::default().labels(&of_app)).await },
-        async { trackers.list(&ListParams::default().labels(&tracked)).await },
+        async { trackers.list(&ListParams::default().labels(&tracked(key))).await },
     )
     .map_err(ApiError::from)?;
     match app {

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::future::BoxFuture;
 use tracing::warn;
 use vela_api::names::event;
 use vela_apply::Owner;
@@ -17,16 +18,17 @@ use crate::clusters::ledger::{self, Cause, Entry};
 use crate::messages;
 use crate::queue::Key;
 
-/// What trackers say of an Application: whether there is one of the name, and what is recorded of it.
-pub(crate) struct Recorded {
-    /// Whether it is there.
-    pub exists: bool,
-    /// Its records.
-    pub records: Vec<Record>,
-}
+/// What is recorded of an Application, once it is read.
+pub(crate) type Records = BoxFuture<'static, Result<Vec<Record>, ApiError>>;
 
-/// Finds an Application.
-pub(crate) type Find<'a> = &'a (dyn Fn(&Key) -> Recorded + Send + Sync);
+/// What is known of Applications, also of those that other replicas have.
+#[derive(Clone, Copy)]
+pub(crate) struct Find<'a> {
+    /// Whether there is one of the name.
+    pub exists: &'a (dyn Fn(&Key) -> bool + Send + Sync),
+    /// What is recorded of it.
+    pub records: &'a (dyn Fn(Key) -> Records + Send + Sync),
+}
 
 /// Whether this process leads.
 pub(crate) type Leads<'a> = &'a (dyn Fn() -> bool + Send + Sync);
@@ -108,7 +110,7 @@ impl Settled {
             return Ok(None);
         }
         let entries = ledger::read(hub.io, hub.namespace, name).await?;
-        let decided = decide(entries, &uid, asks, |app| (hub.find)(app).exists);
+        let decided = decide(entries, &uid, asks, hub.find.exists);
         if !hub.leads {
             self.done.insert(name.to_owned(), found);
             return Ok(Some(decided.back));
@@ -155,7 +157,7 @@ async fn collect(entry: &Entry, there: &ObjectClient, find: Find<'_>) -> Result<
             && record.namespace == entry.namespace
             && record.name == entry.name
     };
-    if find(&app).records.iter().any(same) {
+    if (find.records)(app.clone()).await?.iter().any(same) {
         return Ok(true);
     }
     let own = Identity::default();

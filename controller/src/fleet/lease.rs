@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::core::ObjectMeta;
 use vela_api::names::annotation;
-use vela_shard::{Holder, Millis, Observed, RecordError, Table, has_lease};
+use vela_shard::{Buckets, Holder, Millis, Observed, RecordError, Table, has_lease};
 
 /// The names of a fleet's Leases. All begin with that of the root.
 #[derive(Debug, Clone)]
@@ -99,7 +99,9 @@ pub(super) fn observed(names: &Names, lease: &Lease) -> Option<Observed> {
     // Whoever seizes a Lease empties its holder; the annotation keeps whose it was.
     let seized = holder(lease).is_empty();
     let id = if seized { annotation_of(lease, annotation::FLEET_MEMBER) } else { holder(lease) };
-    (!id.is_empty()).then(|| Observed { id: id.into(), stamp: stamp(lease), seized })
+    // A release that does not say so keeps everything.
+    let filled = Buckets::from_text(annotation_of(lease, annotation::FLEET_CACHED));
+    (!id.is_empty()).then(|| Observed { id: id.into(), stamp: stamp(lease), seized, filled })
 }
 
 /// The root Lease as the fleet sees it: its stamp, who holds it, and how long a holder is believed.
@@ -221,6 +223,11 @@ mod tests {
         let mut noted = lease.clone();
         noted.metadata.annotations.get_or_insert_default().insert("x".to_owned(), "y".to_owned());
         assert_eq!(observed(&noted), Some(first.clone()), "a note is no renewal");
+        assert_eq!(first.filled, None);
+        let some: Buckets = [3, 200].into_iter().collect();
+        let cached = [(annotation::FLEET_CACHED, some.to_text())];
+        let says = renewed(lease.clone(), "pod-1_u", 8, &cached);
+        assert_eq!(observed(&says).unwrap().filled, Some(some));
         let seized = observed(&emptied(lease.clone(), Some("pod-2_u"))).unwrap();
         assert_eq!((&*seized.id, seized.seized), ("pod-1_u", true));
         assert!(first.stamp != seized.stamp);

@@ -4,10 +4,11 @@
 //! share, `state` what is in flight of each slot, `working` what queues ask, `permit` what the fence asks before each write. `tasks`
 //! has a file for each thing that a member does: renew its Lease, observe the others', follow the table, write it, judge the silent,
 //! report what the fleet leaves alone. `takeover` reads an Application again before the first write for it, `moves` hands one over
-//! to another pool, `handover` is what is timed of hand-overs. `lease` reads and writes the Leases, `show` prints them; `labels` labels what has no shard.
+//! to another pool, `handover` is what is timed of hand-overs. `kept` is what the caches keep; `lease` reads and writes the Leases, `show` prints them; `labels` labels what has no shard.
 
 mod clock;
 mod handover;
+mod kept;
 pub mod labels;
 mod lease;
 mod moves;
@@ -40,6 +41,7 @@ use permit::slot_of;
 use state::State;
 use working::Working;
 
+pub(crate) use kept::foresee;
 pub use lease::Names;
 pub(crate) use permit::Permit;
 pub use show::{COMMAND, main};
@@ -62,6 +64,8 @@ pub struct Fleet {
     pools: Pools,
     /// Something changed that may call for an action.
     changed: Notify,
+    /// The caches are filled for other buckets than before: others wait for that.
+    filled: Notify,
     /// Whether this member has the leader's duties.
     leads: watch::Sender<bool>,
     /// Whether it is in the table.
@@ -131,6 +135,7 @@ impl Fleet {
             apps,
             pools,
             changed: Notify::new(),
+            filled: Notify::new(),
             leads: watch::Sender::new(false),
             joined: watch::Sender::new(false),
             leaves: CancellationToken::new(),

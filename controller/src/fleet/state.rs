@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use vela_cluster::Key;
-use vela_shard::{Holder, Member, Millis, PoolName, Root, RootTiming, Slot, Table, has_lease};
+use vela_shard::{
+    Buckets, Holder, Kept, Member, Millis, PoolName, Root, RootTiming, Slot, Table, has_lease,
+};
 
 use super::handover::{Arrival, arrivals};
-use super::working::{Buckets, Working};
+use super::working::Working;
 
 /// What is in flight of a slot that is to be handed over may end by itself for so long.
 pub(super) const GRACE: Millis = 1_000;
@@ -35,6 +37,9 @@ pub(super) struct State {
     pub(super) arrivals: BTreeMap<Slot, Arrival>,
     /// The pools that were in the table at the last [`Self::align`].
     pub(super) pools: Vec<PoolName>,
+    /// What the caches keep, and what of it they are filled for.
+    pub(super) kept: Kept,
+    pub(super) filled: Buckets,
     /// Applications whose annotation may still be written by a request without an answer, and until when.
     pub(super) moving: HashMap<Key, Millis>,
 }
@@ -86,6 +91,8 @@ impl State {
             flights: HashMap::new(),
             arrivals: BTreeMap::new(),
             pools: Vec::new(),
+            kept: Kept::new(Buckets::ALL),
+            filled: Buckets::ALL,
             moving: HashMap::new(),
         }
     }
@@ -177,8 +184,12 @@ impl State {
         let id = Arc::clone(self.member.id());
         // While somebody else may work on everything nothing is held that counts; what comes back is taken over again.
         let is_here = !is_lost && self.root.holder() == Some(Holder::Member);
-        let working: BTreeSet<Slot> =
-            if is_here { self.member.working().collect() } else { BTreeSet::new() };
+        let (working, waiting): (BTreeSet<Slot>, BTreeSet<Slot>) = if is_here {
+            // A bucket is worked on only when the caches are filled for it: what they lack would count as absent.
+            self.member.working().partition(|slot| self.is_filled(slot))
+        } else {
+            Default::default()
+        };
         let table = self.member.table().filter(|_| !is_lost).map(Arc::clone);
         // Held and worked on differ while a slot is handed over, and while another controller holds
         // the root Lease.
@@ -188,7 +199,7 @@ impl State {
         let mut changes = Changes { has_other_pools, ..Changes::default() };
         let mut arrivals = std::mem::take(&mut self.arrivals);
         self.moving.retain(|_, until| now < *until);
-        for slot in working.union(&held) {
+        for slot in working.union(&held).filter(|slot| !waiting.contains(slot)) {
             let state = self.slots.entry(slot.clone()).or_default();
             if !state.works && !working.contains(slot) {
                 // To be handed over before it was worked on, as the slots of a pool that comes.
@@ -237,9 +248,29 @@ impl State {
                 (false, false) => {}
             }
         }
+        arrivals.retain(|slot, _| waiting.contains(slot));
+        self.arrivals = arrivals;
         self.end_flights(&held, now);
         self.slots.retain(|_, slot| slot.works || slot.stopped.is_some());
         changes
+    }
+
+    /// Whether the caches have what belongs to the Applications of a slot.
+    fn is_filled(&self, slot: &Slot) -> bool {
+        match slot {
+            Slot::Bucket(_, bucket) => self.filled.contains(*bucket),
+            Slot::Lead => true,
+        }
+    }
+
+    /// What is kept follows the table; `listed` is the generation that the caches are filled for. Whether something else is kept
+    /// than before, and whether the caches are filled for something else.
+    pub(super) fn keep(&mut self, listed: u64, now: Millis) -> (bool, bool) {
+        let id = Arc::clone(self.member.id());
+        let table = self.member.table().map(Arc::clone);
+        let is_other = table.is_some_and(|table| self.kept.follow(&table, &id, now));
+        let filled = self.kept.filled(listed);
+        (is_other, std::mem::replace(&mut self.filled, filled) != filled)
     }
 
     /// Whether the table has other pools than before. Then what was read of an Application counts no more: another member may have

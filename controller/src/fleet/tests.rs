@@ -87,7 +87,7 @@ fn join(fleet: &Fleet, id: &str, pool: &str, is_given: bool) {
     }
     table.revision += 1;
     state.member.read(Arc::new(table), Some(now), now);
-    let observed = Observed { id: id.into(), stamp: 1, seized: false };
+    let observed = Observed { id: id.into(), stamp: 1, seized: false, filled: None };
     state.member.observe(&[observed], now);
     state.member.adjust(now);
 }
@@ -271,7 +271,7 @@ fn shared(table: &Table, change: impl FnOnce(&mut Table)) -> Arc<Table> {
 fn where_a_bucket_comes_from_says_how_long_it_took() {
     let fleet = working();
     let observe = |state: &mut State, seized| {
-        let observed = Observed { id: "b_1".into(), stamp: 7, seized };
+        let observed = Observed { id: "b_1".into(), stamp: 7, seized, filled: None };
         state.member.observe(&[observed], if seized { 200 } else { 100 });
     };
     let mut state = fleet.state.lock();

@@ -3,27 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use vela_shard::{BUCKETS, PoolName, has_lease, pool_of};
-
-/// A set of buckets, a bit each.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Buckets([u64; BUCKETS / 64]);
-
-impl Buckets {
-    pub(super) fn insert(&mut self, bucket: u8) {
-        if let Some(word) = self.0.get_mut(usize::from(bucket / 64)) {
-            *word |= 1 << (bucket % 64);
-        }
-    }
-
-    pub(super) fn contains(self, bucket: u8) -> bool {
-        self.0.get(usize::from(bucket / 64)).is_some_and(|word| word & (1 << (bucket % 64)) != 0)
-    }
-
-    pub(super) fn len(self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-}
+use vela_shard::{Buckets, PoolName, has_lease, pool_of};
 
 /// What is worked on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

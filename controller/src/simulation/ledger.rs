@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use vela_apply::object::cluster_of;
 use vela_cluster::members::ABSENT;
 
-use crate::clusters::rejoin::Recorded as Entries;
+use crate::clusters::rejoin::Find;
 use crate::clusters::replaced::Recorded;
 
 use super::clusters::{
@@ -207,9 +208,10 @@ fn remove(process: &Process) {
 async fn settle_ledger(process: &Process, leads: bool) {
     let stop = tokio_util::sync::CancellationToken::new();
     let settling = async {
-        let exists = |_: &crate::queue::Key| Entries { exists: true, records: Vec::new() };
+        let records = |_| std::future::ready(Ok(Vec::new())).boxed();
+        let find = Find { exists: &|_| true, records: &records };
         let (clusters, io) = (&process.context.clusters, &process.context.io);
-        clusters.settle(io, &process.context.events, (&exists, &|| leads), &stop).await;
+        clusters.settle(io, &process.context.events, (find, &|| leads), &stop).await;
     };
     let key = crate::queue::Key::new(NAMESPACE, "a");
     let ending = async {

@@ -51,6 +51,7 @@ mod server;
 mod set_aside;
 mod shards;
 mod shared;
+mod shares;
 mod silent_cluster;
 mod stale_caches;
 mod stale_fields;

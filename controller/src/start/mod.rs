@@ -206,17 +206,21 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         let (context, client, end) = (Arc::clone(&context), client.clone(), end.clone());
         tasks.spawn(async move { context.clusters.follow(client, &end).await });
     }
+    let prepared = match &config.fleet {
+        None => None,
+        Some(fleet) => Some(member::prepare(&config, fleet.clone(), &context).await?),
+    };
     if !caches::fill(&context, &client, (&tasks, &end), synced, &stop).await {
         return Ok(());
     }
-    match config.fleet.clone() {
+    match prepared {
         None => leader::lead(&config, &options, context, lease_handles, &stop, &health).await?,
-        Some(fleet) => {
+        Some(prepared) => {
             // Who joins is given Applications of others, who serve their edits until then.
             if !caches::filled(&context, &stop).await {
                 return Ok(());
             }
-            member::share(&config, fleet, &options, context, lease_handles, &stop, &health).await?;
+            prepared.share(&config, &options, context, lease_handles, &stop, &health).await?;
         }
     }
     end.cancel();

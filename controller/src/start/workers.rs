@@ -8,11 +8,17 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use vela_api::names::phase;
-use vela_api::{ComponentDefinition, PolicyDefinition, TraitDefinition, WorkflowStepDefinition};
+use vela_api::{
+    ComponentDefinition, PolicyDefinition, ResourceTracker, TraitDefinition, WorkflowStepDefinition,
+};
+use vela_apply::tracker::Record;
+use vela_cluster::ApiError;
+use vela_cluster::packed::PackError;
 use vela_serve::health::Health;
 
 use crate::application::context::AppContext;
-use crate::clusters::rejoin::{Find, Leads, Recorded};
+use crate::application::refresh;
+use crate::clusters::rejoin::{Find, Leads};
 use crate::config::Config;
 use crate::context::Context;
 use crate::definition::{self, Kind};
@@ -182,11 +188,13 @@ pub(super) fn start(
             }
             let urgency = |app: &Key| urgency(&working, app);
             let standing = |app: &Key| working.queue.standing(app);
-            let find = |app: &Key| recorded(&working, app);
+            let exists = |app: &Key| working.apps.get(app).is_some();
+            let records = |app: Key| recorded(Arc::clone(&working), app).boxed();
+            let find = Find { exists: &exists, records: &records };
             let leads = || fleet.as_ref().is_none_or(|fleet| fleet.is_leading());
-            let (clusters, settles) = (&working.clusters, (&find as Find<'_>, &leads as Leads<'_>));
+            let (clusters, settles) = (&working.clusters, (find, &leads as Leads<'_>));
             tokio::join!(
-                clusters.accept(&working.trackers, &until),
+                clusters.accept(&working, &until),
                 clusters.wake_returned((&urgency, &standing), &until),
                 Box::pin(clusters.settle(&working.io, &working.events, settles, &until)),
             );
@@ -220,20 +228,17 @@ fn urgency(context: &AppContext, app: &Key) -> u8 {
     }
 }
 
-/// What is known of an Application to which something that was left behind may belong.
-fn recorded(context: &AppContext, app: &Key) -> Recorded {
-    let open = |stored: Arc<vela_cluster::Packed<vela_api::ResourceTracker>>| {
-        let mut tracker = stored.open().ok()?;
+/// What is recorded of an Application to which something that was left behind may belong.
+async fn recorded(context: Arc<AppContext>, app: Key) -> Result<Vec<Record>, ApiError> {
+    let open = |tracker: Result<ResourceTracker, PackError>| {
         // A tracker that cannot be read counts as empty; the object is then judged by its own
         // labels.
+        let mut tracker = tracker.ok()?;
         tracker.expand().ok()?;
         Some(tracker.spec.managed_resources)
     };
-    let all = context.trackers.indexed(app);
-    Recorded {
-        exists: context.apps.get(app).is_some(),
-        records: all.into_iter().filter_map(open).flatten().collect(),
-    }
+    let all = refresh::trackers(&context, &app).await?;
+    Ok(all.into_iter().filter_map(open).flatten().collect())
 }
 
 async fn definitions<T: Kind>(

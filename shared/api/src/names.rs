@@ -166,6 +166,8 @@ pub mod annotation {
     pub const FLEET_BACKLOG: &str = "controller.core.oam.dev/backlog-seconds";
     /// On the Lease of a member, for people: the pool that it is in.
     pub const FLEET_POOL: &str = "controller.core.oam.dev/pool";
+    /// On the Lease of a member: the buckets that its caches are filled for, as hexadecimal digits of four buckets each.
+    pub const FLEET_CACHED: &str = "controller.core.oam.dev/cached-buckets";
     /// On the Lease of a member, for people: the version of the program.
     pub const FLEET_VERSION: &str = "controller.core.oam.dev/version";
     /// On the Lease of the fleet: who works on which bucket.

@@ -4,7 +4,8 @@
 //! who shall have it (*wanted*, computed by [`wanted`]); it is one record, and every change of it is a compare-and-swap. A member
 //! is alive while it renews a Lease of its own. [`Member`] is what one replica knows and decides: whether it may write
 //! ([`Member::permitted`]), what it must stop, whom it may judge dead, and which table it writes next. [`Root`] says whether the
-//! fleet as a whole may write, since Go controllers and unsharded ones elect on the same Lease.
+//! fleet as a whole may write, since Go controllers and unsharded ones elect on the same Lease. [`share`] is what a member keeps in
+//! memory ([`Kept`]): what it holds or shall have, and what it would get next.
 //!
 //! `tests/model.rs` explores all interleavings of a few members with these same functions.
 
@@ -20,14 +21,16 @@ mod member;
 mod record;
 mod root;
 mod shard_id;
+mod share;
 mod table;
 
 pub use assign::wanted;
-pub use bucket::{BUCKETS, bucket_of};
+pub use bucket::{BUCKETS, Buckets, bucket_of};
 pub use member::{Member, Observed, Timing};
 pub use record::{MAX_MEMBERS, PROTOCOL, RecordError};
 pub use root::{Holder, Root, RootTiming};
 pub use shard_id::{MASTER, has_lease, is_shard_id, pool_of};
+pub use share::{Kept, share, share_of_new};
 pub use table::{Entry, MAX_POOLS, MemberId, PoolName, Rows, Slot, Table};
 
 /// A moment or a length of time, in milliseconds since an origin that the caller chooses. The clock must go on while the

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Millis;
+use crate::bucket::Buckets;
 use crate::table::{MemberId, PoolName, Slot, Table};
 
 /// How fast sessions are.
@@ -40,6 +41,8 @@ pub struct Observed {
     pub stamp: u64,
     /// It was seized: it is never renewed again.
     pub seized: bool,
+    /// The buckets that its caches are filled for; `None`: for all, since it does not say.
+    pub filled: Option<Buckets>,
 }
 
 /// What is known of another member.
@@ -50,6 +53,8 @@ struct Seen {
     seized: bool,
     /// When this was first seen. A seizure is no sign of life: it keeps when the last one was seen.
     since: Millis,
+    /// The buckets that its caches are filled for.
+    filled: Option<Buckets>,
 }
 
 /// Where a member is in its life.
@@ -93,6 +98,8 @@ pub struct Member {
     deserted: BTreeMap<PoolName, Millis>,
     /// A write of the table over this revision has no answer.
     doubt: Option<u64>,
+    /// It waits for nobody's caches any more.
+    is_in_haste: bool,
 }
 
 impl Member {
@@ -122,6 +129,7 @@ impl Member {
             stopped: BTreeMap::new(),
             deserted: BTreeMap::new(),
             doubt: None,
+            is_in_haste: false,
         }
     }
 
@@ -237,15 +245,19 @@ impl Member {
                 .is_some_and(|seen| seen.stamp == Some(lease.stamp) && seen.seized == lease.seized);
             if !is_known {
                 let since = seen.filter(|_| lease.seized).map_or(now, |seen| seen.since);
-                let seen = Seen { stamp: Some(lease.stamp), seized: lease.seized, since };
+                let (stamp, seized) = (Some(lease.stamp), lease.seized);
+                let seen = Seen { stamp, seized, since, filled: lease.filled };
                 self.others.insert(Arc::clone(&lease.id), seen);
+            } else if let Some(seen) = self.others.get_mut(&lease.id) {
+                // A note is no renewal, and is read all the same.
+                seen.filled = lease.filled;
             }
         }
         let listed = |id: &MemberId| leases.iter().any(|lease| lease.id == *id);
         let in_table =
             |id: &MemberId| self.table.as_ref().is_some_and(|table| table.index(id).is_some());
         self.others.retain(|id, _| listed(id) || in_table(id));
-        let missing = Seen { stamp: None, seized: false, since: now };
+        let missing = Seen { stamp: None, seized: false, since: now, filled: None };
         for (id, seen) in self.others.iter_mut().filter(|(id, _)| !listed(id)) {
             // What was seized and then deleted stays seized.
             if seen.stamp.is_some() && !seen.seized {
@@ -363,6 +375,19 @@ impl Member {
         self.others.get(id).is_some_and(|seen| !seen.seized && seen.stamp.is_some() && recent(seen))
     }
 
+    /// Whether a slot may go to a member: it is not worked on until the caches are filled for it, so who has it works on until then.
+    fn may_go(&self, slot: &Slot, to: &MemberId, now: Millis) -> bool {
+        let is_filled = |bucket: u8| {
+            let filled = self.others.get(to).and_then(|seen| seen.filled);
+            filled.is_none_or(|filled| filled.contains(bucket))
+        };
+        let is_ready = match slot {
+            Slot::Bucket(_, bucket) => self.is_in_haste || is_filled(*bucket),
+            Slot::Lead => true,
+        };
+        *to != self.id && is_ready && self.is_lively(to, now)
+    }
+
     /// Whether a living member holds a slot, as far as is known here.
     #[must_use]
     pub fn is_owned(&self, slot: &Slot, now: Millis) -> bool {
@@ -392,6 +417,11 @@ impl Member {
         };
     }
 
+    /// From now on it gives what others shall have to whoever is alive, whether their caches are filled or not: it ends soon.
+    pub const fn hurry(&mut self) {
+        self.is_in_haste = true;
+    }
+
     /// Nothing of a slot that was stopped is in flight any more.
     pub fn drained(&mut self, slot: &Slot) {
         if let Some(drained) = self.stopped.get_mut(slot) {
@@ -411,7 +441,7 @@ impl Member {
         let leaving = self.phase == Phase::Leaving;
         for slot in table.held_by(&self.id) {
             let goes = match table.target(&slot) {
-                Some(target) => *target != self.id && self.is_lively(target, now),
+                Some(target) => self.may_go(&slot, target, now),
                 None => leaving,
             };
             if goes {
@@ -465,9 +495,7 @@ impl Member {
         for (slot, _) in self.stopped.iter().filter(|(_, drained)| **drained) {
             let target = next.target(slot);
             let is_mine = next.holder(slot) == Some(&self.id);
-            if is_mine
-                && target.is_none_or(|target| *target != self.id && self.is_lively(target, now))
-            {
+            if is_mine && target.is_none_or(|target| self.may_go(slot, target, now)) {
                 next.give(slot);
             }
         }
@@ -546,7 +574,7 @@ mod tests {
         let mut member = Member::new(("a".into(), "".into()), TIMING, 1, None);
         let observe = |member: &mut Member, stamp, now| {
             member.renewed(now, now);
-            member.observe(&[Observed { id: "b".into(), stamp, seized: false }], now);
+            member.observe(&[Observed { id: "b".into(), stamp, seized: false, filled: None }], now);
         };
         let suspects = |member: &Member, now| -> Vec<(String, u64)> {
             member.suspects(now).map(|(id, stamp)| (id.to_string(), stamp)).collect()

@@ -3,7 +3,8 @@
 //!
 //! At every write that the API server carries out, nobody but its sender may be permitted to write for the same slot; edits wait
 //! no longer than promised; and in the end each slot has a living holder, the one that shall have it, and nobody writes the table
-//! any more. A controller that is no member elects on the same Lease, too, and takes it when all members stand still. Labels that
+//! any more. A member keeps its share in memory and works on nothing that its caches are not filled for; who gets what he did not
+//! keep fills them first. A controller that is no member elects on the same Lease, too, and takes it when all members stand still. Labels that
 //! change are explored in `model.rs`.
 
 #![allow(
@@ -18,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use vela_shard::{
-    BUCKETS, Holder, Member, MemberId, Observed, PoolName, Root, RootTiming, Slot, Table, Timing,
-    bucket_of, unanswered_until,
+    BUCKETS, Buckets, Holder, Kept, Member, MemberId, Observed, PoolName, Root, RootTiming, Slot,
+    Table, Timing, bucket_of, share, share_of_new, unanswered_until,
 };
 
 /// The pace of the controller, in milliseconds (docs/scaling.md).
@@ -41,6 +42,10 @@ const WRITE_LIMIT: u64 = 5_000;
 /// A write needs at least this much of the session, and what is subtracted from its deadline.
 const LEAST: u64 = 1_000;
 const SLACK: u64 = 250;
+/// How long a list of everything takes, which fills the caches.
+const FILL: (u64, u64) = (200, 2_000);
+/// When one that was stopped waits for others' caches no more.
+const HURRY: u64 = 10_000;
 /// Nothing fails in the end for so long, and edits of the last part of it count.
 const CALM: u64 = 90_000;
 const STEP: u64 = 10;
@@ -107,6 +112,16 @@ struct Lease {
     stamp: u64,
     version: u64,
     seized: bool,
+    filled: Buckets,
+}
+
+/// A process that starts.
+struct Start {
+    at: u64,
+    pool: PoolName,
+    predecessor: Option<MemberId>,
+    /// Who it is and what it keeps, while its caches are filled for the first time.
+    prepared: Option<(MemberId, Kept)>,
 }
 
 /// The Lease that Go's controllers elect on.
@@ -136,6 +151,7 @@ impl Foreign {
 enum Request {
     Renew {
         version: u64,
+        filled: Buckets,
     },
     RenewRoot {
         version: Option<u64>,
@@ -239,6 +255,13 @@ struct Node {
     writes: BTreeMap<u64, (Slot, u64, u64)>,
     /// Until when writes without an answer may be carried out.
     doubts: HashMap<Slot, u64>,
+    kept: Kept,
+    /// The generation of the last complete list, and that of a list in progress with its end.
+    listed: u64,
+    fill: Option<(u64, u64)>,
+    filled: Buckets,
+    /// When it was stopped.
+    stopped: u64,
 }
 
 impl Node {
@@ -249,6 +272,14 @@ impl Node {
     /// How long it may write for a slot.
     fn permitted(&self, named: &Slot, clock: u64) -> Option<u64> {
         Some(self.member.permitted(named, clock)?.min(self.root.left(clock)?))
+    }
+
+    /// Whether the caches are filled for a slot.
+    fn is_filled(&self, named: &Slot) -> bool {
+        match named {
+            Slot::Bucket(_, bucket) => self.filled.contains(*bucket),
+            Slot::Lead => true,
+        }
     }
 
     /// What a read of the root Lease shows that began at `started`.
@@ -285,8 +316,7 @@ struct World {
     away: u64,
     /// From here on nothing fails.
     calm: u64,
-    /// Processes that start, and in which pool.
-    starts: Vec<(u64, PoolName)>,
+    starts: Vec<Start>,
     edits: BTreeMap<u64, Edit>,
     slots: Vec<Slot>,
     log: Vec<String>,
@@ -303,6 +333,10 @@ struct Counted {
     seizures: u64,
     moves: u64,
     elections: u64,
+    /// Lists that filled caches after the first one.
+    fills: u64,
+    /// Slots that came to a member whose caches were not filled for them.
+    unfilled: u64,
 }
 
 impl Counted {
@@ -313,6 +347,8 @@ impl Counted {
         self.seizures += other.seizures;
         self.moves += other.moves;
         self.elections += other.elections;
+        self.fills += other.fills;
+        self.unfilled += other.unfilled;
     }
 }
 
@@ -345,7 +381,8 @@ impl World {
         for member in 0..members {
             let pool = if member == 3 { "x" } else { "" };
             let at = world.random.between(0, 3_000);
-            world.starts.push((at, pool.into()));
+            let pool = pool.into();
+            world.starts.push(Start { at, pool, predecessor: None, prepared: None });
         }
         world
     }
@@ -372,9 +409,20 @@ impl World {
         }
     }
 
-    fn start(&mut self, pool: &PoolName) {
-        let number = self.nodes.len();
+    /// A process starts, and fills its caches.
+    fn prepare(&mut self, start: Start) {
+        let number = self.version();
         let id: MemberId = format!("pod-{number}_{:x}", self.random.next()).as_str().into();
+        let share = |(table, _): &(Arc<Table>, u64)| {
+            share_of_new(table, (&id, &start.pool), start.predecessor.as_deref())
+        };
+        let kept = Kept::new(self.table.as_ref().map_or(Buckets::ALL, share));
+        let at = self.now + self.random.between(FILL.0, FILL.1);
+        self.starts.push(Start { at, prepared: Some((id, kept)), ..start });
+    }
+
+    fn start(&mut self, id: MemberId, pool: &PoolName, kept: Kept) {
+        let number = self.nodes.len();
         let (offset, rate) = match self.kind {
             Kind::Chaos => (self.random.between(0, 1_000_000), self.random.between(850, 1_150)),
             _ => (self.random.between(0, 1_000_000), self.random.between(999, 1_001)),
@@ -407,8 +455,14 @@ impl World {
             waits: BTreeMap::new(),
             writes: BTreeMap::new(),
             doubts: HashMap::new(),
+            listed: kept.generation(),
+            fill: None,
+            filled: kept.buckets(),
+            stopped: u64::MAX,
+            kept,
         };
-        let lease = Lease { stamp: self.version(), version: node.version, seized: false };
+        let (version, filled) = (node.version, node.filled);
+        let lease = Lease { stamp: self.version(), version, seized: false, filled };
         self.leases.insert(id, lease);
         let at = node.clock(self.now);
         node.member.renewed(at, at);
@@ -422,7 +476,8 @@ impl World {
         self.nodes[node].is_alive = false;
         let pool = Arc::clone(self.nodes[node].member.pool());
         let at = self.now + self.random.between(500, 5_000);
-        self.starts.push((at, pool));
+        let predecessor = Some(Arc::clone(self.nodes[node].member.id()));
+        self.starts.push(Start { at, pool, predecessor, prepared: None });
     }
 
     fn send(&mut self, node: usize, sent: Request, limit: u64) -> u64 {
@@ -448,12 +503,12 @@ impl World {
     fn carry_out(&mut self, node: usize, request: u64, sent: Request) {
         let id = Arc::clone(self.nodes[node].member.id());
         let answer = match sent {
-            Request::Renew { version } => {
+            Request::Renew { version, filled } => {
                 let (new, stamp) = (self.version(), self.version());
                 let found = self.leases.get_mut(&id);
                 Answer::Renewed(match found {
                     Some(lease) if lease.version == version && !lease.seized => {
-                        (lease.version, lease.stamp) = (new, stamp);
+                        (lease.version, lease.stamp, lease.filled) = (new, stamp, filled);
                         Ok(new)
                     }
                     found => Err(found.cloned()),
@@ -475,6 +530,7 @@ impl World {
                     id: Arc::clone(id),
                     stamp: lease.stamp,
                     seized: lease.seized,
+                    filled: Some(lease.filled),
                 };
                 let leases = self.leases.iter().map(observed).collect();
                 Answer::Listed(leases, self.table.clone(), self.root)
@@ -520,6 +576,11 @@ impl World {
             let holder = before.as_ref().and_then(|table| table.holder(&slot));
             if holder.is_some() && holder != table.holder(&slot) {
                 self.counted.moves += 1;
+            }
+            let taker = table.holder(&slot).filter(|taker| Some(*taker) != holder);
+            let taker = taker.and_then(|id| self.nodes.iter().find(|one| one.member.id() == id));
+            if before.is_some() && taker.is_some_and(|taker| !taker.is_filled(&slot)) {
+                self.counted.unfilled += 1;
             }
         }
         self.table = Some((Arc::clone(&table), version));
@@ -759,7 +820,8 @@ impl World {
         self.give_up(at);
         let clock = self.nodes[at].clock(now);
         if self.nodes[at].renewal.is_none() && now >= self.nodes[at].renews {
-            let renew = Request::Renew { version: self.nodes[at].version };
+            let (version, filled) = (self.nodes[at].version, self.nodes[at].filled);
+            let renew = Request::Renew { version, filled };
             let request = self.send(at, renew, TIMING.permitted / 2);
             self.nodes[at].renewal = Some((request, clock));
             self.nodes[at].renews = now + TIMING.period;
@@ -781,6 +843,7 @@ impl World {
             let request = self.send(at, renew, WRITE_LIMIT);
             self.nodes[at].root_renewal = Some((request, clock));
         }
+        self.keep(at);
         self.drain(at);
         match self.nodes[at].task.clone() {
             Task::Idle { until } if now >= until => self.decide(at),
@@ -788,6 +851,34 @@ impl World {
             _ => {}
         }
         self.write(at);
+    }
+
+    /// What is kept follows the table, and a list fills the caches for what is new.
+    fn keep(&mut self, at: usize) {
+        let now = self.now;
+        let time = self.random.between(FILL.0, FILL.1);
+        let node = &mut self.nodes[at];
+        let clock = node.clock(now);
+        if now >= node.stopped.saturating_add(HURRY) {
+            node.member.hurry();
+        }
+        if let Some(table) = node.member.table().cloned() {
+            let id = Arc::clone(node.member.id());
+            node.kept.follow(&table, &id, clock);
+        }
+        match node.fill {
+            Some((end, generation)) if now >= end => (node.fill, node.listed) = (None, generation),
+            None if node.listed < node.kept.generation() => {
+                node.fill = Some((now + time, node.kept.generation()));
+                self.counted.fills += 1;
+            }
+            _ => {}
+        }
+        let filled = node.kept.filled(node.listed);
+        if std::mem::replace(&mut node.filled, filled) != filled {
+            // The others wait for that.
+            node.renews = now;
+        }
     }
 
     /// What is stopped is drained once nothing of it is in flight.
@@ -882,7 +973,7 @@ impl World {
         let due: Vec<(u64, Slot, u64)> = self
             .edits
             .iter()
-            .filter(|(_, edit)| !edit.sent.contains(&at))
+            .filter(|(_, edit)| !edit.sent.contains(&at) && node.is_filled(&edit.named))
             .filter_map(|(number, edit)| {
                 let left = node.permitted(&edit.named, clock).filter(|left| *left >= LEAST)?;
                 Some((*number, edit.named.clone(), left - SLACK))
@@ -937,6 +1028,10 @@ impl World {
         }
     }
 
+    fn begin(&mut self, pool: PoolName) {
+        self.prepare(Start { at: self.now, pool, predecessor: None, prepared: None });
+    }
+
     fn living(&self) -> Vec<usize> {
         (0..self.nodes.len()).filter(|at| self.nodes[*at].is_alive).collect()
     }
@@ -950,6 +1045,7 @@ impl World {
     fn leave(&mut self, at: usize) {
         self.note(&format!("{at} is stopped"));
         self.nodes[at].is_leaving = true;
+        self.nodes[at].stopped = self.now;
         self.nodes[at].member.leave();
         self.wake(at);
     }
@@ -972,14 +1068,14 @@ impl World {
             // A roll-out: first the new one.
             0 => {
                 let pool = Arc::clone(self.nodes[at].member.pool());
-                self.start(&pool);
+                self.begin(pool);
                 self.leave(at);
             }
             1 => {
                 if self.living().len() > 4 {
                     self.leave(at);
                 } else {
-                    self.start(&"".into());
+                    self.begin("".into());
                 }
             }
             2 => {
@@ -1085,15 +1181,14 @@ impl World {
         self.calm = length - CALM;
         let (mut next, mut number) = (begin + 5_000, 0);
         while self.now < length {
-            let due: Vec<PoolName> = self
-                .starts
-                .iter()
-                .filter(|(at, _)| *at <= self.now)
-                .map(|(_, pool)| Arc::clone(pool))
-                .collect();
             let now = self.now;
-            self.starts.retain(|(at, _)| *at > now);
-            due.iter().for_each(|pool| self.start(pool));
+            let due: Vec<Start> = self.starts.extract_if(.., |start| start.at <= now).collect();
+            for mut start in due {
+                match start.prepared.take() {
+                    Some((id, kept)) => self.start(id, &start.pool, kept),
+                    None => self.prepare(start),
+                }
+            }
             while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= now) {
                 let event = entry.remove();
                 self.happens(event);
@@ -1146,6 +1241,11 @@ impl World {
             assert!(holder.is_some_and(lives), "{slot:?} is held by {holder:?}:\n{}", log());
             assert_eq!(holder, table.target(&slot), "{slot:?}:\n{}", log());
         }
+        for node in self.nodes.iter().filter(|node| node.is_alive) {
+            let share = share(table, node.member.id());
+            assert_eq!(node.kept.buckets(), share, "{}:\n{}", node.member.id(), log());
+            assert_eq!(node.filled, share, "{}:\n{}", node.member.id(), log());
+        }
         let rest = self.now - self.last_put;
         assert!(rest > 10_000, "the table was written {rest} ms ago:\n{}", log());
     }
@@ -1177,7 +1277,8 @@ fn histories(kind: Kind, [few, many]: [u64; 2]) -> Counted {
 #[test]
 fn planned_changes_are_short_gaps() {
     let sum = histories(Kind::Planned, [10, 200]);
-    assert_eq!(sum.seizures, 0);
+    assert_eq!((sum.seizures, sum.unfilled), (0, 0));
+    assert!(sum.fills > 0);
 }
 
 #[test]

@@ -380,6 +380,7 @@ impl World {
             id: id(index),
             stamp: lease.stamp,
             seized: lease.seized,
+            filled: None,
         };
         self.leases.iter().enumerate().map(one).collect()
     }

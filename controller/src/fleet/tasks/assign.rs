@@ -21,6 +21,7 @@ use crate::queue::Class;
 impl Runner {
     /// What is worked on follows what is held. Whether something is being drained.
     pub(super) fn align(&self) -> bool {
+        self.fleet.keep(&self.context);
         let now = clock::now();
         let (changes, standing, working) = {
             let mut state = self.fleet.state.lock();

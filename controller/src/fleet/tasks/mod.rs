@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
+use vela_api::names::annotation;
 use vela_cluster::{Error, Key};
 
 use crate::application::context::AppContext;
@@ -32,6 +33,8 @@ use crate::fleet::{Fleet, Pace, clock};
 const CHECK: Duration = Duration::from_millis(250);
 /// The same while slots are being drained.
 const CHECK_DRAIN: Duration = Duration::from_millis(20);
+/// When a member that leaves waits no longer until the caches of those are filled who get its buckets.
+const HURRY: Duration = Duration::from_secs(10);
 /// After a write that failed: not at once again.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -106,7 +109,9 @@ pub(crate) async fn start(
     let known = api.get_opt(&name).await.map_err(Error::from)?;
     let is_new = known.is_none();
     let base = known.unwrap_or_else(|| lease::new(&options.namespace, &name));
-    let first = lease::renewed(base, &id, seconds(options.pace.lease_duration), &[]);
+    fleet.keep(&context);
+    let cached = [(annotation::FLEET_CACHED, fleet.state.lock().filled.to_text())];
+    let first = lease::renewed(base, &id, seconds(options.pace.lease_duration), &cached);
     // One that a process of the same Pod left belongs to this one now: its identity is another one, and is judged as such.
     let own = if is_new {
         api.create(&PostParams::default(), &first).await
@@ -176,11 +181,17 @@ impl Runner {
     /// What follows from what was read, at once when something changed.
     async fn act(&self) {
         let mut pause = CHECK;
+        let mut leaves: Option<Instant> = None;
         loop {
             let _ = timeout(pause, self.fleet.changed.notified()).await;
             if self.fleet.lost.is_cancelled() {
                 self.align();
                 return;
+            }
+            if self.fleet.leaves.is_cancelled()
+                && leaves.get_or_insert_with(Instant::now).elapsed() >= HURRY
+            {
+                self.fleet.state.lock().member.hurry();
             }
             // First which slots are to be handed over: their keys are taken no more before anything
             // is written about them.

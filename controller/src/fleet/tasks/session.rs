@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube::api::{DeleteParams, PostParams, Preconditions};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::{error, info, warn};
 use vela_api::names::annotation;
 
@@ -13,7 +13,7 @@ use crate::fleet::{clock, lease};
 impl Runner {
     pub(super) async fn renew(&self) {
         loop {
-            sleep(self.options.pace.retry_period).await;
+            let _ = timeout(self.options.pace.retry_period, self.fleet.filled.notified()).await;
             if self.fleet.lost.is_cancelled() {
                 return;
             }
@@ -72,10 +72,12 @@ impl Runner {
         Ok(true)
     }
 
-    /// What people read on the Lease.
+    /// What others read on the Lease, and people.
     fn notes(&self) -> Vec<(&'static str, String)> {
         let backlog = self.context.queue.load().backlog;
+        let filled = self.fleet.state.lock().filled;
         vec![
+            (annotation::FLEET_CACHED, filled.to_text()),
             (annotation::FLEET_BUCKETS, self.fleet.working.load().len().to_string()),
             (annotation::FLEET_APPLICATIONS, self.fleet.metrics.applications().to_string()),
             (annotation::FLEET_BACKLOG, format!("{:.1}", backlog.as_secs_f64())),

@@ -14,6 +14,7 @@ use vela_apply::tracker::{Record, identity};
 use vela_cluster::packed::PackError;
 use vela_cluster::{ApiError, Class, Key, Target};
 
+use crate::application::refresh;
 use crate::application::workflow::error::StepError;
 use crate::messages;
 
@@ -118,7 +119,7 @@ impl Calling<'_, '_, '_> {
         let filter = Filter::of(&app);
         let (namespace, name) = (text(&app, "namespace"), text(&app, "name"));
         let records = match self.may_ask(namespace, name).await {
-            Ok(()) => self.records(namespace, name, &filter),
+            Ok(()) => self.records(namespace, name, &filter).await,
             Err(error) => Err(error),
         };
         let records = match records {
@@ -156,8 +157,8 @@ impl Calling<'_, '_, '_> {
         }
     }
 
-    /// What the trackers of an Application say.
-    fn records(
+    /// What the trackers of an Application say, which may be another replica's.
+    async fn records(
         &self,
         namespace: &str,
         name: &str,
@@ -169,8 +170,8 @@ impl Calling<'_, '_, '_> {
             return Err(messages::query_app_missing(name).into());
         }
         let mut records: Vec<Record> = Vec::new();
-        for stored in ctx.trackers.indexed(&key) {
-            let mut tracker = stored.open()?;
+        for tracker in refresh::trackers(ctx, &key).await? {
+            let mut tracker = tracker?;
             tracker.expand().map_err(PackError::from)?;
             for record in tracker.spec.managed_resources {
                 // Several trackers may record one object.

@@ -1,0 +1,216 @@
+//! Members of a fleet that keep only their share of revisions and trackers: one is killed, and who stood by for it goes on from its
+//! caches; two are killed, and the last one lists first what it did not keep. Nothing is decided from a cache that lacks a record.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use vela_cluster::{Key, Store, Stored};
+use vela_serve::metrics::Registry;
+use vela_shard::{BUCKETS, Kept, MemberId, Slot, Table, bucket_of, share};
+
+use super::{NAMESPACE, Process, World, application};
+use crate::application as reconciler;
+use crate::fleet::{Fleet, Pace, Permit, Pools, tests::refresh};
+
+const MEMBERS: [&str; 3] = ["a_1", "b_1", "c_1"];
+const APPS: usize = 12;
+
+struct Replica {
+    id: MemberId,
+    process: Process,
+    fleet: Arc<Fleet>,
+}
+
+impl Replica {
+    fn start(world: &World, id: &str, table: &Table) -> Self {
+        let process = world.start();
+        let pace = Pace {
+            lease_duration: Duration::from_secs(80),
+            renew_deadline: Duration::from_secs(50),
+            retry_period: Duration::from_secs(10),
+            root_permitted: Duration::from_secs(60),
+        };
+        let apps = Arc::clone(&process.context.apps);
+        let registry = Registry::new("member", "0").unwrap();
+        let pools = Pools::default();
+        let fleet = Arc::new(Fleet::new(id, (pace, pools), apps, &registry).unwrap());
+        process.fence.guard_fleet(Arc::new(Permit(Arc::clone(&fleet))));
+        fleet.begin_with(Kept::new(share(table, id)), &process.context);
+        let replica = Self { id: id.into(), process, fleet };
+        replica.list(world);
+        replica
+    }
+
+    /// A list of everything fills the caches for what is kept.
+    fn list(&self, world: &World) {
+        let context = &self.process.context;
+        let keeping = context.share.now();
+        world.sync(&self.process);
+        listed(&context.revisions, keeping.generation, |app| keeping.keeps(Some(app.clone())));
+        listed(&context.trackers, keeping.generation, |app| keeping.keeps(Some(app.clone())));
+    }
+
+    /// The watches bring what happened; what the caches are not filled for is not there.
+    fn watch(&self, world: &World) {
+        let context = &self.process.context;
+        world.sync(&self.process);
+        context.revisions.retain(|one| one.index().is_none_or(|app| context.has_records_of(&app)));
+        context.trackers.retain(|one| one.index().is_none_or(|app| context.has_records_of(&app)));
+    }
+
+    /// It follows the table.
+    fn follow(&self, table: &Arc<Table>) {
+        refresh(&self.fleet, table);
+        self.fleet.keep(&self.process.context);
+        refresh(&self.fleet, table);
+    }
+
+    /// One reconcile as the queue would start it. How many writes it sent.
+    async fn step(&self, world: &World, table: &Arc<Table>, app: usize) -> usize {
+        while !world.server.state.lock().has_seen(self.process.number) {
+            tokio::task::yield_now().await;
+        }
+        self.follow(table);
+        let (key, context) = (key(app), &self.process.context);
+        let before = world.server.state.lock().writes;
+        if self.fleet.is_ours(&key) {
+            assert!(context.has_records_of(&key), "{} has not what {key} has", self.id);
+            let work = self.fleet.reconcile(context, &key, || reconciler::reconcile(context, &key));
+            let _ = Box::pin(work).await;
+        }
+        world.server.state.lock().writes - before
+    }
+
+    /// The Applications that it would work on now.
+    fn ours(&self) -> Vec<usize> {
+        (0..APPS).filter(|app| self.fleet.is_ours(&key(*app))).collect()
+    }
+}
+
+fn listed<T: Stored>(store: &Store<T>, generation: u64, keeps: impl Fn(&Key) -> bool) {
+    store.retain(|one| one.index().is_none_or(|app| keeps(&app)));
+    store.begin_list();
+    for one in store.all() {
+        assert!(store.list_known(&one.key(), one.version()));
+    }
+    let _ = store.end_list_of(generation);
+}
+
+fn key(app: usize) -> Key {
+    Key::new(NAMESPACE, format!("a{app}"))
+}
+
+fn holder(table: &Table, app: usize) -> MemberId {
+    let bucket = bucket_of(NAMESPACE, &key(app).name);
+    Arc::clone(table.holder(&Slot::Bucket("".into(), bucket)).unwrap())
+}
+
+fn edit(world: &World, app: usize, value: &str) {
+    world.server.by_another_writer(|state| {
+        let mut app = state.get("applications", NAMESPACE, &key(app).name).cloned().unwrap();
+        app["spec"]["components"][0]["properties"]["value"] = json!(value);
+        state.put("applications", app);
+    });
+}
+
+/// Every object by name, with its uid: one that was deleted and made again has another.
+fn uids(world: &World) -> BTreeMap<String, Value> {
+    let state = world.server.state.lock();
+    let maps = state.all("configmaps").into_iter().filter(|map| map["data"]["v"].is_string());
+    maps.map(|map| (map["metadata"]["name"].to_string(), map["metadata"]["uid"].clone())).collect()
+}
+
+/// Everybody reconciles everything often enough, after the watches brought what happened.
+async fn settle(world: &World, replicas: &[Replica], table: &Arc<Table>) {
+    for _ in 0..8 {
+        for replica in replicas {
+            for app in 0..APPS {
+                replica.watch(world);
+                let _ = replica.step(world, table, app).await;
+            }
+        }
+    }
+    for app in 0..APPS {
+        assert_eq!(world.faults(&key(app).name), Vec::<String>::new(), "{app}");
+    }
+}
+
+#[tokio::test]
+async fn who_takes_over_has_kept_what_it_needs_or_lists_it_first() {
+    for seed in 0..4_u64 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let is_at_once = seed % 2 == 0;
+        let world = World::new();
+        world.server.by_another_writer(|state| {
+            for app in 0..APPS {
+                let object = format!("x{app}");
+                let app = application(&key(app).name, &[("c", &[&*object], "1")]);
+                state.put("applications", app);
+            }
+        });
+        let mut table = Table::new(BUCKETS);
+        MEMBERS.iter().for_each(|id| table.join(&(*id).into(), &"".into(), 1));
+        let slots: Vec<Slot> = table.slots().collect();
+        slots.iter().for_each(|slot| table.give(slot));
+        let mut replicas: Vec<Replica> =
+            MEMBERS.iter().map(|id| Replica::start(&world, id, &table)).collect();
+        world.server.state.lock().apps = None;
+        table.revision = 1;
+        settle(&world, &replicas, &Arc::new(table.clone())).await;
+        let (made, mut kept) = (uids(&world), 0);
+        for replica in &replicas {
+            kept += replica.process.context.trackers.len();
+        }
+        assert_eq!((made.len(), kept), (APPS, 2 * APPS), "each is kept by two of three");
+        for death in 0..2 {
+            // In the first round nothing died yet.
+            for step in 0..24 {
+                let app = random.usize(0..APPS);
+                edit(&world, app, &format!("{death}-{step}"));
+                let shared = Arc::new(table.clone());
+                let replica = random.choice(&replicas).unwrap();
+                if random.bool() {
+                    replica.watch(&world);
+                }
+                let writes = replica.step(&world, &shared, app).await;
+                assert!(writes == 0 || replica.id == holder(&table, app), "seed {seed}");
+            }
+            let lists = |replica: &Replica| replica.process.context.records_listed();
+            let deaths = if is_at_once { 2 } else { 1 };
+            if death > 0 && is_at_once {
+                break;
+            }
+            for _ in 0..deaths {
+                let dead = replicas.remove(random.usize(0..replicas.len()));
+                table.remove(&dead.id);
+            }
+            table.revision += 1;
+            let shared = Arc::new(table.clone());
+            for replica in &replicas {
+                replica.follow(&shared);
+                replica.watch(&world);
+                let held: Vec<usize> =
+                    (0..APPS).filter(|app| holder(&table, *app) == replica.id).collect();
+                if deaths == 1 && death == 0 {
+                    // Who stood by needs no list.
+                    assert_eq!((replica.ours(), lists(replica)), (held, 1), "seed {seed}");
+                    continue;
+                }
+                // The last one has all now, and not everything it needs for that.
+                let before = replica.ours();
+                assert!(before.len() < held.len(), "seed {seed}: {before:?}");
+                for app in held.iter().filter(|app| !before.contains(app)) {
+                    edit(&world, *app, "late");
+                    assert_eq!(replica.step(&world, &shared, *app).await, 0, "seed {seed}");
+                }
+                replica.list(&world);
+                replica.follow(&shared);
+                assert_eq!((replica.ours(), lists(replica)), (held, 2), "seed {seed}");
+            }
+        }
+        settle(&world, &replicas, &Arc::new(table.clone())).await;
+        assert_eq!(uids(&world), made, "seed {seed}: nothing was made again");
+    }
+}
