@@ -26,7 +26,7 @@
 
 use super::data::{
     ArcKind, CYCLIC, CloseId, Conj, Data, Deep, EMBED, ErrId, Forward, INHERITED, INLINE, LATE,
-    Mark, Msg, Occurrence, Phase, Req, Src, Task, TaskKind, TaskState, Val, Vid,
+    Mark, Msg, Occurrence, PART, Phase, Req, Src, Task, TaskKind, TaskState, Val, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -394,8 +394,8 @@ impl Machine<'_> {
                     // The operands close each other as they would outside: in `{#A & {b: 1}}` the
                     // field `b` has to be one of `#A`. Only what stands outside of the embedding
                     // may add fields.
-                    c.close = self.new_literal(c.close, true);
-                    c.flags &= !EMBED;
+                    c.close = self.new_literal(c.close, c.is_embedding());
+                    c.flags &= !(EMBED | PART);
                 }
                 // A scalar first: what leads back here then has nothing to add.
                 let swap = c.flags & INLINE != 0 && self.is_literal(b) && !self.is_literal(a);
@@ -507,7 +507,7 @@ impl Machine<'_> {
     /// The argument of `close` as a conjunct that closes.
     pub(crate) fn close_conj(&mut self, v: Vid, c: Conj, arg: ExprId) -> Conj {
         // `close` closes one level; a definition closes everything below, too.
-        let id = self.new_close(c.close, c.flags & EMBED != 0);
+        let id = self.new_close(c.close, c.is_embedding());
         self.add_req(v, Req { id, recursive: false });
         let flags = c.flags & INHERITED;
         // Only a struct can be closed.

@@ -37,8 +37,8 @@ impl Machine<'_> {
         let mut c = c;
         // Where nothing is embedded, fields have the evidence that the literal has, and need no id
         // of their own.
-        if !tmpl.embeds().is_empty() || !tmpl.comps().is_empty() || c.flags & EMBED != 0 {
-            c.close = self.new_literal(c.close, c.flags & EMBED != 0);
+        if !tmpl.embeds().is_empty() || !tmpl.comps().is_empty() || c.is_embedding() {
+            c.close = self.new_literal(c.close, c.is_embedding());
         }
         self.note_structure(v, c);
         // A literal of embeddings alone is whatever they are: `{5}` is 5.

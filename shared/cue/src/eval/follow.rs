@@ -20,7 +20,7 @@
 
 use super::data::{
     AGAIN, ArcKind, CYCLIC, Conj, EMBED, EnvId, Forward, INHERITED, INLINE, Msg, OF_DEF, OPTIONAL,
-    Phase, Refs, RefsId, Req, Src, Vid,
+    PART, Phase, Refs, RefsId, Req, Src, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -128,10 +128,14 @@ impl Machine<'_> {
                 self.vm(v).maybe_any = true;
             }
             // From here on the fields have to come through this reference, at every depth.
-            let id = self.new_close(conj.close, conj.flags & EMBED != 0);
+            let id = self.new_close(conj.close, conj.is_embedding());
             self.add_req(v, Req { id, recursive: true });
             conj.close = id;
-            conj.flags = conj.flags & !EMBED | OF_DEF;
+            conj.flags = conj.flags & !(EMBED | PART) | OF_DEF;
+        } else if conj.is_embedding() {
+            // All that the target is put together of is one embedding: its parts close each other as they do there.
+            conj.close = self.new_literal(conj.close, true);
+            conj.flags |= PART;
         }
         if cyclic {
             conj.flags |= CYCLIC;

@@ -131,3 +131,22 @@ fn what_a_struct_does_not_allow_is_an_error_with_all_that_is_in_it() {
     // An optional field that is not allowed harms nobody.
     super::table(&[("#C: {}\nf: #C & {p?: 1}", r#"{"f":{}}"#)]);
 }
+
+#[test]
+fn what_several_declarations_say_is_embedded_as_one() {
+    super::table(&[
+        ("#x: b: 2\ni: foo: a: 1\ni: foo: #x\no: {i}", "eval"),
+        ("#x: b: 2\ni: foo: #x & {a: 1}\no: {i}", "eval"),
+        ("#x: {a: int} | *{b: 2}\n_i: foo: a: 1\n_i: foo: #x\no: {_i}", r#"{"o":{"foo":{"a":1}}}"#),
+        (
+            "#x: {a: int} | *{b: 2}\n_i: k: foo: a: 1\n_i: k: foo: #x\no: {for x in _i {x}}",
+            r#"{"o":{"foo":{"a":1}}}"#,
+        ),
+        ("_i: close({a: 1})\n_i: b: 1\no: {_i}", "eval"),
+        // What stands beside it, or is embedded beside it, may say more.
+        ("#x: b: 2\n_i: foo: #x\no: {_i, foo: a: 1}", r#"{"o":{"foo":{"a":1,"b":2}}}"#),
+        ("#x: b: 2\n_i: foo: #x\n_j: foo: a: 1\no: {_i, _j}", r#"{"o":{"foo":{"b":2,"a":1}}}"#),
+        ("#x: b: 2\n_i: foo: #x\no: {_i} & {foo: a: 1}", "eval"),
+        ("#x: b: 2\no: {{p: #x}, {p: a: 1}}", r#"{"o":{"p":{"b":2,"a":1}}}"#),
+    ]);
+}

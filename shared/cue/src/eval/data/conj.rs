@@ -30,6 +30,8 @@ pub(crate) const AGAIN: u8 = 16;
 pub(crate) const INLINE: u8 = 32;
 /// The conjunct has waited until the others were distributed.
 pub(crate) const LATE: u8 = 64;
+/// The embedding that the conjunct is part of has its id already: it may consist of several.
+pub(crate) const PART: u8 = 128;
 /// What fields inherit.
 pub(crate) const INHERITED: u8 = CYCLIC | OF_DEF | OPTIONAL | AGAIN | INLINE;
 
@@ -80,6 +82,11 @@ impl Conj {
 
     pub(crate) fn with(self, src: Src, env: EnvId) -> Self {
         Self { src, env, ..self }
+    }
+
+    /// Whether it is embedded by itself, and not as a part of what is.
+    pub(crate) fn is_embedding(self) -> bool {
+        self.flags & (EMBED | PART) == EMBED
     }
 
     /// The same context for a field: embedding is not inherited.
