@@ -272,7 +272,8 @@ impl Compiler<'_> {
                 }
                 ast::Clause::Let(ident, e) => {
                     let e = self.expr(file, e);
-                    let entry = Entry::Frame { used: false, span: ident.span, alias: true };
+                    // Unlike a `let` of a struct it need not be used.
+                    let entry = Entry::Frame { used: false, span: ident.span, alias: false };
                     self.push_alias(file, ident, entry);
                     self.path.push(Segment::Text("let[]"));
                     frames += 1;

@@ -801,3 +801,18 @@ fn anything_said_twice_is_anything() {
         ("#x: {_ | _}, y: #x & 3", r#"{"y":3}"#),
     ]);
 }
+
+#[test]
+fn a_let_of_a_comprehension_need_not_be_used() {
+    table(&[
+        ("x: [for v in [1] let w = v {v}]", r#"{"x":[1]}"#),
+        ("if true let z = 1 {a: 1}", r#"{"a":1}"#),
+        ("x: {for v in [1] let w = y if w > 0 {a: v}}, y: 2", r#"{"x":{"a":1},"y":2}"#),
+    ]);
+    for text in ["x: {for v in [1] {let w = v, a: v}}", "x: [for v in [1] let w = z {v}]"] {
+        assert!(
+            crate::Program::compile("in.cue", text, &crate::Packages::std()).is_err(),
+            "{text}"
+        );
+    }
+}
