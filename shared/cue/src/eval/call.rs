@@ -235,6 +235,7 @@ impl Machine<'_> {
                         {
                             return Err(err);
                         }
+                        self.count(w);
                         let n = if self.v(w).is_list {
                             self.v(w).list_len as usize
                         } else {

@@ -469,6 +469,8 @@ impl Machine<'_> {
         {
             extra.frozen = true;
             self.s.assumed = Some(source);
+        } else {
+            self.count(w);
         }
         let mut out = Vec::with_capacity(self.v(w).arcs.len());
         let mut missing = None;
@@ -492,6 +494,35 @@ impl Machine<'_> {
         }
         let _ = self.s.budget.bytes(out.len() as u64 * 16);
         Ok((out, missing))
+    }
+
+    /// Takes note that the fields of a struct have been gone through or counted, if a comprehension of a struct
+    /// around it is at work which may add some.
+    pub(super) fn count(&mut self, w: Vid) {
+        let mut inner = w;
+        let mut outer = self.v(w).parent;
+        while !outer.is_none() {
+            let label = self.v(inner).label;
+            let adds = self.v(outer).extra.iter().flat_map(|x| &x.tasks).any(|task| {
+                task.state == TaskState::Running
+                    && matches!(task.kind, TaskKind::Comp(_))
+                    && self.concerns(task, Some(label))
+            });
+            if adds {
+                self.extra(w).counted = true;
+                return;
+            }
+            inner = outer;
+            outer = self.v(outer).parent;
+        }
+    }
+
+    /// Whether a field is new to a struct of which the fields have been seen. What a comprehension declares by name
+    /// is known without it, unless it is one of the struct itself.
+    pub(super) fn comes_too_late(&self, v: Vid, w: Vid) -> bool {
+        let running = |task: &Task| (task.state == TaskState::Running).then_some(());
+        self.v(v).extra.as_ref().is_some_and(|x| x.frozen)
+            || self.declaring(w, Said::Field, running).is_none()
     }
 
     /// Whether a vertex is a struct literal that is still being put together: it has the fields that

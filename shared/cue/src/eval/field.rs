@@ -94,10 +94,14 @@ impl Machine<'_> {
             self.add_conj(w, conj);
             return w;
         }
-        // A loop has gone through the fields of this struct.
-        if label.is_string()
+        let w = self.new_vertex(v, label);
+        let vertex = self.vm(w);
+        vertex.arc = kind;
+        vertex.conjs.push(conj);
+        if self.v(v).extra.as_ref().is_some_and(|x| x.frozen || x.counted)
+            && label.is_string()
             && kind == ArcKind::Member
-            && self.v(v).extra.as_ref().is_some_and(|x| x.frozen)
+            && self.comes_too_late(v, w)
         {
             let text = format!(
                 "adding field {} not allowed as field set was already referenced",
@@ -105,12 +109,11 @@ impl Machine<'_> {
             );
             let at: SmallVec<[ExprId; 2]> = self.conj_expr(conj).into_iter().collect();
             let e = self.err_at(Class::Eval, Msg::Text(text), v, &at);
-            self.fail(v, e);
+            // The error is one of who adds the field, and the struct stays as it was seen.
+            let adding = if self.s.at.is_none() { v } else { self.s.at };
+            self.fail(adding, e);
+            return w;
         }
-        let w = self.new_vertex(v, label);
-        let vertex = self.vm(w);
-        vertex.arc = kind;
-        vertex.conjs.push(conj);
         // Injected data and patterns may have something to say of a field that is new.
         self.push_arc(v, label, w);
         self.pass_inputs(v, label, w);

@@ -306,3 +306,20 @@ fn what_was_left_undecided_has_no_fields_for_what_comes_later() {
         ("#x: {y: bool, if y {a: 1}, b: 2, e: #x.b}\nc: #x & {y: true}", "incomplete"),
     ]);
 }
+
+#[test]
+fn what_a_loop_has_seen_of_a_struct_gets_no_more_fields_from_it() {
+    super::table(&[
+        ("a: {x: {y: 1}, for k, v in a if len(v) > 0 {(k): {z: 1}}}", "eval"),
+        ("a: {x: {y: 1}, for k, v in a if len(v) > 0 {(k): {y: 1}}}", r#"{"a":{"x":{"y":1}}}"#),
+        ("a: {x: {y: 1}, for k, v in a if v.y > 0 {(k): {z: 1}}}", r#"{"a":{"x":{"y":1,"z":1}}}"#),
+        ("a: {x: {y: 1}, for k, v in a for l, w in v {(k): (l + \"q\"): 1}}", "eval"),
+        ("a: {x: {y: 1}, if len(x) > 0 {(\"x\"): z: 1}}", "eval"),
+        ("x: {y: 1}, for k, v in x {x: \"\\(k)q\": 1}", "eval"),
+        // What others add is there before.
+        (
+            "x: a: 1, for k, v in x {\"\\(k)\": 1}, for k in [\"p\"] {x: (k): 1}",
+            r#"{"x":{"a":1,"p":1},"a":1,"p":1}"#,
+        ),
+    ]);
+}

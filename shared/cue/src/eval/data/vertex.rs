@@ -156,6 +156,9 @@ pub(crate) struct Extra {
     pub(crate) picked: bool,
     /// Something that is part of the struct has gone through its fields: there must not be more.
     pub(crate) frozen: bool,
+    /// A comprehension around the struct has gone through its fields or counted them: what that adds must not be
+    /// one more.
+    pub(crate) counted: bool,
     pub(crate) rests: Vec<ListRest>,
     pub(crate) cyclic: Vec<(Conj, Vid)>,
     /// Who took over the conjuncts before all of them were there, and how: the rest is handed on.
@@ -199,6 +202,7 @@ impl Extra {
             judged,
             picked,
             frozen,
+            counted,
         } = self;
         let sizes = [tasks.capacity(), disjs.capacity(), followed.capacity(), alts.capacity()];
         let small = sizes.into_iter().all(|n| n <= MOST);
@@ -225,6 +229,7 @@ impl Extra {
         *judged = false;
         *picked = false;
         *frozen = false;
+        *counted = false;
         small
     }
 }
