@@ -91,7 +91,7 @@ impl Machine<'_> {
     /// The same for the fields, and what their errors mean for the vertex.
     fn deep_arcs(&mut self, v: Vid) {
         // A field that is not allowed fails before it is computed: what it contains does not
-        // matter.
+        // matter, unless it goes on without end.
         self.check_closed(v);
         let mut child: Option<ErrId> = None;
         let mut unfinished: Option<ErrId> = None;
@@ -130,6 +130,8 @@ impl Machine<'_> {
                         self.contains_itself(w);
                     }
                 }
+            } else if !self.is_tried(v) {
+                self.judge_denied(w);
             }
             if let Some(e) = self.final_error(w) {
                 child = Some(self.graver_below(child, e));
@@ -147,6 +149,33 @@ impl Machine<'_> {
         if let Some(e) = unfinished {
             self.extra(v).child_incomplete = Some(e);
         }
+    }
+
+    /// A field that is not allowed and contains what encloses it is a circle in the first place.
+    #[cold]
+    fn judge_denied(&mut self, w: Vid) {
+        let Some(denied) = self.v(w).error else { return };
+        if !matches!(self.s.errs[denied.idx()].msg, Msg::NotAllowed) {
+            return;
+        }
+        self.vm(w).error = None;
+        self.deep(w);
+        let found = self.final_error(w);
+        if found.is_none_or(|e| self.class(e) != Class::StructuralCycle) {
+            self.vm(w).error = Some(denied);
+        }
+    }
+
+    /// Whether a vertex is an alternative, or part of one: why that fails matters less than that it does.
+    fn is_tried(&self, mut v: Vid) -> bool {
+        while !v.is_none() {
+            let vertex = self.v(v);
+            if vertex.extra.as_ref().is_some_and(|x| !x.choices.is_empty()) {
+                return true;
+            }
+            v = vertex.parent;
+        }
+        false
     }
 
     /// Of the errors of two fields the first, but a conflict rather than a circle.

@@ -150,3 +150,14 @@ fn what_several_declarations_say_is_embedded_as_one() {
         ("#x: b: 2\no: {{p: #x}, {p: a: 1}}", r#"{"o":{"p":{"b":2,"a":1}}}"#),
     ]);
 }
+
+#[test]
+fn what_is_not_allowed_and_goes_on_without_end_goes_on_without_end() {
+    super::table(&[
+        ("#T: {}\nts: #T & {a: b: ts}", "structural cycle"),
+        ("#T: {b: _}\nts: #T & {a: ts}", "structural cycle"),
+        ("ts: close({}) & {a: b: ts}", "structural cycle"),
+        ("#T: {}\nts: #T & {a: 1 & 2}", "eval"),
+        ("#T: {}\nts: #T & {a: b: tt}\ntt: 1", "eval"),
+    ]);
+}
