@@ -171,9 +171,13 @@ impl Machine<'_> {
             val => val?,
         };
         if let Val::Node(w) = val
-            && self.default_of(w).is_some()
+            && let Some(default) = self.default_of(w)
         {
-            val = self.make_concrete(val, f, "function")?;
+            // A function that checks values is none of the values that are concrete.
+            val = match default {
+                function @ Val::Validator(_) => function,
+                _ => self.make_concrete(val, f, "function")?,
+            };
         }
         // A field that nothing but a function was given to.
         if let Val::Node(w) = val {

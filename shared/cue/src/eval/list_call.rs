@@ -313,12 +313,22 @@ impl Machine<'_> {
         Err(self.text_err(class, why, e))
     }
 
-    /// The elements of nested lists in order. A negative depth flattens all the way.
+    /// The elements of nested lists in order, with their defaults. A negative depth flattens all the way.
     fn flatten(&mut self, elems: &[Vid], depth: i64, out: &mut Vec<Vid>) -> Res<()> {
         self.enter()?;
         for &w in elems {
             self.settle(w);
             let r = self.deref(w);
+            let (w, r) = match self.default_of(r) {
+                Some(Val::Node(chosen)) => (w, self.deref(chosen)),
+                Some(chosen) => {
+                    let src = self.new_val(chosen);
+                    let w = self.anon(Conj::new(src, EnvId::NONE));
+                    self.settle(w);
+                    (w, w)
+                }
+                None => (w, r),
+            };
             if self.v(r).is_list && depth != 0 {
                 let inner = self.list_elems(r)?;
                 self.flatten(&inner, depth.saturating_sub(1).max(-1), out)?;

@@ -75,3 +75,23 @@ fn a_struct_in_an_argument_has_its_length_whatever_is_said_of_the_fields_it_has(
         ("a: len({c: 1, \"\\(_)\": 1})", "incomplete"),
     ]);
 }
+
+#[test]
+fn the_default_of_a_choice_of_library_functions_can_be_called() {
+    table(&[
+        ("import \"strings\"\nx: (*strings.ToUpper | 1)(\"abc\")", r#"{"x":"ABC"}"#),
+        ("import \"strings\"\n_y: *strings.ToUpper | 1\nx: _y(\"abc\")", r#"{"x":"ABC"}"#),
+        ("import \"strings\"\nx: (*strings.MinRunes | 1)(\"abc\", 2)", r#"{"x":true}"#),
+    ]);
+}
+
+#[test]
+fn nested_lists_are_flattened_with_the_defaults_of_their_elements() {
+    table(&[
+        ("import \"list\"\nx: list.FlattenN([1 | *[]], 1)", r#"{"x":[]}"#),
+        ("import \"list\"\nx: list.FlattenN([1 | *[3]], 1)", r#"{"x":[3]}"#),
+        ("import \"list\"\nx: list.FlattenN([[*1 | 2]], 1) & [2]", "eval"),
+        ("import \"list\"\nx: list.FlattenN([*[*[1] | 3] | 2], -1)", r#"{"x":[1]}"#),
+        ("import \"list\"\nx: list.FlattenN([1 | [3]], 1) & [1]", r#"{"x":[1]}"#),
+    ]);
+}
