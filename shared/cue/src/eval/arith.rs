@@ -62,6 +62,11 @@ impl Machine<'_> {
         what: &'static str,
     ) -> Res<Val> {
         let val = self.value(x, env)?;
+        if let Val::Node(w) = val
+            && let Some(e) = self.waits_by_another_name(w, x, env)
+        {
+            return Err(e);
+        }
         // Of the wrong kind for good: an error now, not only when it is concrete.
         if !val.is_atom() && self.never(&val, want) {
             return Ok(val);

@@ -424,7 +424,7 @@ impl Machine<'_> {
     /// fields and optional fields are left out; a required field that has not been given is an error
     /// next to the others.
     fn iterate(&mut self, source: ExprId, env: EnvId) -> Res<(Members, Option<ErrId>)> {
-        let val = self.value(source, env)?;
+        let val = self.value(source, env).map_err(|e| self.asked_of_scalars(e, source))?;
         let kind = match &val {
             Val::Node(w) => self.node_kind(*w),
             val => self.val_kind(val),
@@ -494,6 +494,33 @@ impl Machine<'_> {
         }
         let _ = self.s.budget.bytes(out.len() as u64 * 16);
         Ok((out, missing))
+    }
+
+    /// A field that may be a scalar cannot be gone through by what declares it, whichever alternative it will be.
+    fn asked_of_scalars(&mut self, e: ErrId, source: ExprId) -> ErrId {
+        let err = &self.s.errs[e.idx()];
+        if !matches!(err.msg, Msg::Choosing(_)) || err.vertex.is_none() {
+            return e;
+        }
+        let ir = self.ir;
+        let scalar = |e: ExprId| match ir.expr(e) {
+            Expr::Kind(kind) => !kind.intersects(Kind::STRUCT | Kind::LIST),
+            Expr::Bound(..) | Expr::Interp(..) => true,
+            _ => ir.is_literal(e),
+        };
+        let mut disjs = self.v(err.vertex).extra.iter().flat_map(|x| &x.disjs);
+        let may_be_scalar = disjs.any(|of| match of.conj.src {
+            Src::Expr(e) => match ir.expr(e) {
+                Expr::Disj(id) => ir.disjs[id.idx()].iter().any(|alt| scalar(alt.expr)),
+                _ => false,
+            },
+            _ => false,
+        });
+        if may_be_scalar {
+            let text = format!("cannot range over {}", ir.text(source));
+            return self.text_err(Class::Eval, text, source);
+        }
+        e
     }
 
     /// Takes note that the fields of a struct have been gone through or counted, if a comprehension of a struct

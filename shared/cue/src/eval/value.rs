@@ -23,7 +23,7 @@
 //!   is no field `has`. Had the value failed with a crossed budget, the test would fail, too: the
 //!   budget says nothing about the value.
 
-use super::data::{ArcKind, EnvId, Func, Msg, Phase, Res, Val, Validator, Vid};
+use super::data::{ArcKind, EnvId, ErrId, Func, Msg, Phase, Res, Val, Validator, Vid};
 use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId, Part};
@@ -218,7 +218,32 @@ impl Machine<'_> {
     /// A concrete value: an atom, or a node that is a struct or list; defaults taken.
     pub(crate) fn concrete(&mut self, e: ExprId, env: EnvId, what: &'static str) -> Res<Val> {
         let val = self.value(e, env)?;
+        if let Val::Node(w) = val
+            && let Some(e) = self.waits_by_another_name(w, e, env)
+        {
+            return Err(e);
+        }
         self.make_concrete(val, e, what)
+    }
+
+    /// The circle of a struct that is calculated with by the name of a field which is nothing but a reference
+    /// to it, and which waits for it: in `e: {x: 1}, e: -b, b: e` nothing is known of `b` before `e` is known.
+    pub(super) fn waits_by_another_name(&mut self, w: Vid, e: ExprId, env: EnvId) -> Option<ErrId> {
+        let vertex = self.v(w);
+        let depth = vertex.depth;
+        if vertex.phase != Phase::Settling
+            || vertex.is_list
+            || !vertex.is_struct && !vertex.maybe_struct
+            || !matches!(self.ir.expr(e), Expr::Ref { .. } | Expr::Sel(..))
+        {
+            return None;
+        }
+        let named = self.resolve(e, env).ok()?;
+        if named == w || self.share_root(named) != w {
+            return None;
+        }
+        self.s.touch = self.s.touch.min(depth);
+        Some(self.err_at(Class::Cycle, Msg::Cycle(e), Vid::NONE, &[e]))
     }
 
     /// Takes defaults until one concrete value is left. What has none is incomplete: `what` says in

@@ -9,6 +9,7 @@ mod schemas;
 mod waiting;
 
 use crate::tests::eval;
+use crate::{Packages, Program};
 
 /// Each program exports so, or fails with this class.
 fn table(cases: &[(&str, &str)]) {
@@ -275,7 +276,7 @@ fn a_vertex_may_begin_anew_while_its_tasks_run() {
 /// A description ends although an argument of the validator leads back to the validator.
 #[test]
 fn a_validator_may_be_its_own_argument() {
-    let program = crate::Program::compile("in.cue", "d: matchIf(d, 1, 1)", &crate::Packages::std());
+    let program = Program::compile("in.cue", "d: matchIf(d, 1, 1)", &Packages::std());
     let program = program.expect("it compiles");
     let mut evaluation = program.evaluate(&[], &crate::Limits::default());
     let root = evaluation.root();
@@ -575,7 +576,7 @@ fn what_stands_in_a_definition_is_not_the_definition() {
 fn a_field_with_an_alias_binds_no_name_in_other_files() {
     let compile = |other: &str| {
         let files = [("a.cue", "package p\nX=a: 1\ny: [X, a]"), ("b.cue", other)];
-        crate::Program::compile_files(&files, &crate::Packages::std())
+        Program::compile_files(&files, &Packages::std())
     };
     assert!(compile("package p\nb: 1").is_ok());
     let error = compile("package p\nb: a").err().map(|errors| errors.to_string());
@@ -734,7 +735,7 @@ fn a_guard_that_adds_no_field_is_part_of_every_selection() {
         ("_t: int, c: {if _t > 1 {}}, a: c.x", "incomplete"),
     ]);
     let class = |text: &str, path: &str| {
-        let program = crate::Program::compile("in.cue", text, &crate::Packages::std());
+        let program = Program::compile("in.cue", text, &Packages::std());
         let mut evaluation = program.expect("it compiles").evaluate(&[], &crate::Limits::default());
         let root = evaluation.root();
         let node = evaluation.lookup(root, path).expect("there is a field");
@@ -810,9 +811,6 @@ fn a_let_of_a_comprehension_need_not_be_used() {
         ("x: {for v in [1] let w = y if w > 0 {a: v}}, y: 2", r#"{"x":{"a":1},"y":2}"#),
     ]);
     for text in ["x: {for v in [1] {let w = v, a: v}}", "x: [for v in [1] let w = z {v}]"] {
-        assert!(
-            crate::Program::compile("in.cue", text, &crate::Packages::std()).is_err(),
-            "{text}"
-        );
+        assert!(Program::compile("in.cue", text, &Packages::std()).is_err(), "{text}");
     }
 }

@@ -309,7 +309,7 @@ fn what_was_left_undecided_has_no_fields_for_what_comes_later() {
 
 #[test]
 fn what_a_loop_has_seen_of_a_struct_gets_no_more_fields_from_it() {
-    super::table(&[
+    table(&[
         ("a: {x: {y: 1}, for k, v in a if len(v) > 0 {(k): {z: 1}}}", "eval"),
         ("a: {x: {y: 1}, for k, v in a if len(v) > 0 {(k): {y: 1}}}", r#"{"a":{"x":{"y":1}}}"#),
         ("a: {x: {y: 1}, for k, v in a if v.y > 0 {(k): {z: 1}}}", r#"{"a":{"x":{"y":1,"z":1}}}"#),
@@ -321,5 +321,30 @@ fn what_a_loop_has_seen_of_a_struct_gets_no_more_fields_from_it() {
             "x: a: 1, for k, v in x {\"\\(k)\": 1}, for k in [\"p\"] {x: (k): 1}",
             r#"{"x":{"a":1,"p":1},"a":1,"p":1}"#,
         ),
+    ]);
+}
+
+#[test]
+fn a_struct_that_is_calculated_with_by_another_name_waits_for_itself() {
+    table(&[
+        ("e: {x: 1}\nb: e\ne: b + 1", "cycle"),
+        ("e: {x: 1}\nb: c\nc: e\ne: \"a\" + b", "cycle"),
+        ("e: {x: 1}\nb: e\ne: !b", "cycle"),
+        ("e: {x: 1}\nb: e\ne: >b", "cycle"),
+        ("e: {x: 1, if b {}}\nb: e", "cycle"),
+        ("e: {x: 1}\ne: -e", "eval"),
+        ("e: [1]\nb: e\ne: -b", "eval"),
+        ("e: {x: true, if b.x {y: 1}}\nb: e", r#"{"e":{"x":true,"y":1},"b":{"x":true,"y":1}}"#),
+    ]);
+}
+
+#[test]
+fn what_may_be_a_scalar_cannot_be_gone_through_by_what_declares_it() {
+    table(&[
+        ("x: 1 | 2\nfor k, v in x {x: 1}", "eval"),
+        ("x: 1 | 1\nfor k, v in x {x: 1}", "eval"),
+        ("x: 1 | *{e: 7}\nfor k, v in x {x: 1}", "eval"),
+        ("x: string | 1\nfor k, v in x if v > 1 {x: 1}", "eval"),
+        ("x: *{a: 1} | {b: 2}\nfor k, v in x {y: v}", r#"{"x":{"a":1},"y":1}"#),
     ]);
 }
