@@ -504,7 +504,7 @@ impl Machine<'_> {
             Src::Data(d) => match &self.s.data[d.idx()] {
                 Data::Val(val) => self.val_text(val),
                 Data::List(..) | Data::OpenList(..) => "[...]".into(),
-                Data::Struct(..) | Data::Unify(..) => "{...}".into(),
+                Data::Struct(..) | Data::Unify(..) | Data::Choice(..) => "{...}".into(),
                 Data::Node(w) => self.show(*w),
             },
             Src::Node(w) => self.show(w),

@@ -20,7 +20,7 @@
 //! is known.
 
 use super::data::{
-    Conj, EnvId, Func, Msg, Phase, Res, Src, TaskKind, TaskState, Val, Validator, Vid,
+    Conj, Data, EnvId, Func, Msg, Phase, Res, Src, TaskKind, TaskState, Val, Validator, Vid,
 };
 use super::list_call::len_int;
 use super::state::Machine;
@@ -629,6 +629,9 @@ impl Machine<'_> {
                 let size = value.size();
                 self.hold(size)?;
                 self.steps(usize::try_from(size >> 5).unwrap_or(usize::MAX))?;
+                if self.is_yaml_without_document(id, vals, &value) {
+                    return Ok(self.no_document(matches!(value, Value::List(_))));
+                }
                 Ok(self.adopt(&value))
             }
             Err(BuiltinError::Limit(limit)) => Err(self.limit(limit)),
@@ -639,6 +642,50 @@ impl Machine<'_> {
                 Err(self.text_err(Class::Eval, text, e))
             }
         }
+    }
+
+    /// Whether a YAML text was read that has no document, not even an empty one: only comments and the like.
+    fn is_yaml_without_document(&mut self, id: BuiltinId, vals: &[Val], value: &Value) -> bool {
+        let nothing = match value {
+            Value::Null => true,
+            Value::List(list) => matches!(list.as_slice(), [Value::Null]),
+            _ => false,
+        };
+        let std = &self.ir.builtins[id.idx()];
+        if !nothing || std.package != "encoding/yaml" {
+            return false;
+        }
+        let bytes: &[u8] = match vals.first() {
+            Some(Val::Str(text)) => text.as_bytes(),
+            Some(Val::Bytes(bytes)) => bytes,
+            _ => return false,
+        };
+        let documents =
+            crate::std::yaml::read_stream(&String::from_utf8_lossy(bytes), &mut self.s.budget);
+        documents.is_ok_and(|documents| documents.is_empty())
+    }
+
+    /// What is read where there is nothing: null, unless something else is said.
+    fn no_document(&mut self, stream: bool) -> Val {
+        // One for all: a choice is known by what it is a choice of, however often the text is read.
+        let mut data = match self.s.no_document {
+            Some(data) => data,
+            None => {
+                let alternatives = [Val::Null, Val::Top].map(|val| self.push_data(Data::Val(val)));
+                let items = alternatives.map(|data| (Label::int(0), data));
+                let (start, len) = self.add_items(&items);
+                self.push_data(Data::Choice(start, len))
+            }
+        };
+        self.s.no_document = Some(data);
+        if stream {
+            let (start, len) = self.add_items(&[(Label::int(0), data)]);
+            data = self.push_data(Data::List(start, len));
+        }
+        let w = self.new_vertex(Vid::NONE, Label::NONE);
+        self.vm(w).conjs.push(Conj::new(Src::Data(data), EnvId::NONE));
+        self.settle(w);
+        Val::Node(w)
     }
 
     /// Elements that are yet to be known must at least be able to become what is wanted.

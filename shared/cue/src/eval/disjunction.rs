@@ -24,7 +24,7 @@
 //! three candidates after the first disjunction has been decided, not four.
 
 use super::data::{
-    Alt, Conj, EnvId, ErrId, Forward, Func, Mark, Mode, Msg, Occurrence, Phase, Res, Src,
+    Alt, Conj, Data, EnvId, ErrId, Forward, Func, Mark, Mode, Msg, Occurrence, Phase, Res, Src,
     TaskState, Val, Validator, Vid,
 };
 use super::marks::{Modes, join_nested};
@@ -56,6 +56,11 @@ impl Machine<'_> {
             let src = nodes.get(i).map_or(of.conj.src, |w| Src::Node(*w));
             return (of.conj.with(src, of.conj.env), Mode::Maybe);
         }
+        if let Some((start, len)) = self.choice_of_data(of) {
+            let n = u32::try_from(i).unwrap_or(u32::MAX).min(len.saturating_sub(1));
+            let item = self.s.items[(start + n) as usize].1;
+            return (of.conj.with(Src::Data(item), of.conj.env), mark(i == 0, true));
+        }
         let alts = self.alternatives(of);
         let any = alts.iter().any(|a| a.marked);
         match alts.get(i) {
@@ -74,8 +79,20 @@ impl Machine<'_> {
         &[]
     }
 
+    /// The alternatives of a choice that is data.
+    fn choice_of_data(&self, of: &Occurrence) -> Option<(u32, u32)> {
+        let Src::Data(d) = of.conj.src else { return None };
+        match self.s.data[d.idx()] {
+            Data::Choice(start, len) => Some((start, len)),
+            _ => None,
+        }
+    }
+
     /// How many alternatives there are to choose from.
     fn width(&self, of: &Occurrence) -> usize {
+        if let Some((_, len)) = self.choice_of_data(of) {
+            return len as usize;
+        }
         of.nodes.as_ref().map_or_else(|| self.alternatives(of).len(), |n| n.len())
     }
 
@@ -821,7 +838,7 @@ impl Machine<'_> {
             let old = self.v(w).conjs.iter().find_map(|conj| match conj.src {
                 Src::Expr(e) if ir.is_literal(e) => Some(self.literal(e)),
                 Src::Data(d) => match &self.s.data[d.idx()] {
-                    super::data::Data::Val(val) => Some(val.clone()),
+                    Data::Val(val) => Some(val.clone()),
                     _ => None,
                 },
                 _ => None,
@@ -855,7 +872,7 @@ impl Machine<'_> {
                 let val = match conj.src {
                     Src::Expr(e) if self.ir.is_literal(e) => self.literal(e),
                     Src::Data(d) => match &self.s.data[d.idx()] {
-                        super::data::Data::Val(val) => val.clone(),
+                        Data::Val(val) => val.clone(),
                         _ => continue,
                     },
                     _ => continue,

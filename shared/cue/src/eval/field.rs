@@ -290,6 +290,7 @@ impl Machine<'_> {
                 self.unify_list(v, c, &elems, rest);
             }
             Data::Node(w) => self.follow(v, c, w, None, false),
+            Data::Choice(..) => self.add_disj(v, c, None),
             Data::Unify(start, len) => {
                 for i in start..start + len {
                     let item = self.s.items[i as usize].1;

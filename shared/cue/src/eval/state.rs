@@ -33,6 +33,8 @@ pub(crate) struct State {
     /// Chains of references that were followed; a conjunct knows the end of its chain.
     pub(crate) refs: Vec<Refs>,
     pub(crate) data: Vec<Data>,
+    /// What reading YAML gives where there is none, once it is used.
+    pub(crate) no_document: Option<DataId>,
     /// Elements and fields of injected data; a list or struct is a range of them.
     pub(crate) items: Vec<(Label, DataId)>,
     /// Items of the lists and structs that are being read.
@@ -98,6 +100,7 @@ impl State {
             envs: Vec::new(),
             refs: Vec::new(),
             data: Vec::new(),
+            no_document: None,
             items: Vec::new(),
             open_items: Vec::new(),
             vals: Vec::new(),

@@ -95,3 +95,19 @@ fn nested_lists_are_flattened_with_the_defaults_of_their_elements() {
         ("import \"list\"\nx: list.FlattenN([1 | [3]], 1) & [1]", r#"{"x":[1]}"#),
     ]);
 }
+
+#[test]
+fn a_text_without_any_yaml_document_is_null_by_default_only() {
+    let of = |text: &str| format!("import \"encoding/yaml\"\n{text}");
+    for (text, expected) in [
+        ("x: yaml.Unmarshal(\"\")", r#"{"x":null}"#),
+        ("x: yaml.Unmarshal(\"# c\") & 3", r#"{"x":3}"#),
+        ("x: yaml.Unmarshal(\"\") & {a: 1}", r#"{"x":{"a":1}}"#),
+        ("x: yaml.UnmarshalStream(\"\") & [{a: 1}]", r#"{"x":[{"a":1}]}"#),
+        ("x: yaml.Unmarshal(\"\") == null", r#"{"x":true}"#),
+        ("x: yaml.Unmarshal(\"---\\n\") & 3", "eval"),
+        ("x: yaml.Unmarshal(\"null\") & 3", "eval"),
+    ] {
+        table(&[(of(text).as_str(), expected)]);
+    }
+}

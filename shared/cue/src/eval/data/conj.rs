@@ -73,6 +73,8 @@ pub(crate) enum Data {
     Node(Vid),
     /// All of these at once.
     Unify(u32, u32),
+    /// One of these, the first unless something else is said.
+    Choice(u32, u32),
 }
 
 impl Conj {
