@@ -78,6 +78,16 @@ impl Machine<'_> {
 
     /// The parts of two values one by one, the fields at last.
     fn equal_inner(&mut self, a: Vid, b: Vid) -> bool {
+        // What is undecided is its alternatives, with their marks; what else is said of it has been unified with
+        // each of them.
+        let count = |m: &Self, v: Vid| m.v(v).extra.as_ref().map_or(0, |x| x.alts.len());
+        let (n, other) = (count(self, a), count(self, b));
+        if n != other {
+            return false;
+        }
+        if n > 0 {
+            return self.equal_alternatives(a, b);
+        }
         // What is cheap to compare comes first. What is incomplete is equal to nothing: it may
         // still become anything.
         let (x, y) = (self.v(a), self.v(b));
@@ -110,23 +120,6 @@ impl Machine<'_> {
         if p.len() != q.len() || !p.iter().zip(&q).all(|(p, q)| self.same_pattern(p, q)) {
             return false;
         }
-        // So are the alternatives of what is undecided, with their marks.
-        let alts =
-            |v: &super::data::Vertex| v.extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
-        let (p, q) = (alts(x), alts(y));
-        if p.len() != q.len() {
-            return false;
-        }
-        for (m, n) in p.iter().zip(&q) {
-            let same = m.mode == n.mode
-                && match (&m.val, &n.val) {
-                    (Val::Node(m), Val::Node(n)) => self.equal_nodes(*m, *n),
-                    (m, n) => self.same_scalar(m, n),
-                };
-            if !same {
-                return false;
-            }
-        }
         // The order of the fields is no part of the value.
         let fields = |m: &Self, v: Vid| -> Vec<(Label, Vid)> {
             m.v(v).arcs.iter().filter(|(l, _)| !l.is_let()).copied().collect()
@@ -149,6 +142,20 @@ impl Machine<'_> {
             }
         }
         true
+    }
+
+    /// Whether two vertices that are undecided have the same alternatives.
+    fn equal_alternatives(&mut self, a: Vid, b: Vid) -> bool {
+        let alts =
+            |m: &Self, v: Vid| m.v(v).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
+        let (p, q) = (alts(self, a), alts(self, b));
+        p.iter().zip(&q).all(|(m, n)| {
+            m.mode == n.mode
+                && match (&m.val, &n.val) {
+                    (Val::Node(m), Val::Node(n)) => self.same_alternative(*m, *n),
+                    (m, n) => self.same_scalar(m, n),
+                }
+        })
     }
 
     /// Whether two fields that are not there yet would be the same: by what they are written as, or

@@ -131,3 +131,18 @@ fn fields_beside_a_choice_that_cannot_be_made_are_computed_by_nobody() {
         assert!(description.error.is_none(), "{text}: {path}");
     }
 }
+
+#[test]
+fn what_is_undecided_equals_what_has_the_same_alternatives() {
+    // What is still a choice has no length.
+    table(&[
+        ("_x: {y: int & (1 | 2)} | {y: 1 | 2}\nn: len(_x)", r#"{"n":1}"#),
+        ("_x: _ | {y: int}\n_x: {y: 1 | 2}\nn: len(_x)", r#"{"n":1}"#),
+        ("_x: {y: int & (*1 | 2)} | {y: *1 | 2}\nn: len(_x)", r#"{"n":1}"#),
+        ("_x: [1 | 2] | [(1 | 2) & int]\nn: len(_x)", r#"{"n":1}"#),
+        ("_x: {y: {a: 1} | {b: 2}} | {y: ({a: 1} | {b: 2}) & {}}\nn: len(_x)", r#"{"n":1}"#),
+        ("_x: {y: *1 | 2} | {y: 1 | *2}\nn: len(_x)", "incomplete"),
+        ("_x: {y: 1 | 2} | {y: 1 | 2 | 3}\nn: len(_x)", "incomplete"),
+        ("#D: a: 1\n_x: {y: #D | {b: 2}} | {y: {a: 1} | {b: 2}}\nn: len(_x)", "incomplete"),
+    ]);
+}
