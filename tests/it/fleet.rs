@@ -348,12 +348,12 @@ async fn a_roll_out_is_a_chain_of_short_hand_overs() {
     world.cluster.stop();
 }
 
-const LABEL: &str = "controller.core.oam.dev/scheduled-shard-id";
+pub(super) const LABEL: &str = "controller.core.oam.dev/scheduled-shard-id";
 const ANNOTATION: &str = "controller.core.oam.dev/shard";
 
 impl World {
     /// Another replica, of a pool.
-    async fn add_to_pool(&mut self, name: &'static str, pool: &str) {
+    pub(super) async fn add_to_pool(&mut self, name: &'static str, pool: &str) {
         let replica = self.deployed.controller.replica(&self.cluster, name).unwrap();
         let replica = replica.with_flags([format!("--shard-id={pool}")]);
         replica.start(&self.cluster).unwrap();
@@ -370,7 +370,7 @@ impl World {
     }
 
     /// Waits until the annotations of Applications name a pool.
-    async fn moved(&self, names: &[String], pool: Option<&str>) {
+    pub(super) async fn moved(&self, names: &[String], pool: Option<&str>) {
         until(&format!("{names:?} are in pool {pool:?}"), LIMIT, async || {
             for name in names {
                 let app = applications(self.client.clone()).get(name).await.unwrap();

@@ -26,6 +26,7 @@ mod elsewhere;
 mod examples;
 mod faults;
 mod fleet;
+mod fleet_client;
 mod fleet_faults;
 mod gated;
 mod gateway;

@@ -104,7 +104,7 @@ spec:
 ];
 
 #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
-fn client() -> Option<PathBuf> {
+pub(super) fn client() -> Option<PathBuf> {
     let client = std::env::var_os("VELA_CLIENT").map(PathBuf::from);
     if client.is_none() {
         eprintln!("SKIPPED: VELA_CLIENT does not name KubeVela's client");
