@@ -109,15 +109,19 @@ impl Gate {
         Err(Error::Unreachable { cluster: self.cluster.clone(), since, why: why.to_owned() })
     }
 
-    /// Waits until a request may go out. `watch`: the path, if it begins a watch.
+    /// Waits until a request may go out. `watch`: the path, if it begins a watch. One that begins again waits for a member that is
+    /// closed: after a pause of its own it would miss what changes once the member is back.
     ///
     /// # Errors
     /// [`Error::Unreachable`]: the member is closed, or was in the meantime.
     pub(super) async fn enter(&self, watch: Option<&str>) -> Result<Permit, Error> {
-        let _waiting = Counted::of(&self.waiting);
-        if let Some(from) = watch.and_then(|path| self.pace(path)) {
-            tokio::time::sleep_until(from).await;
+        if let Some(path) = watch {
+            self.opened().await;
+            if let Some(from) = self.pace(path) {
+                tokio::time::sleep_until(from).await;
+            }
         }
+        let _waiting = Counted::of(&self.waiting);
         // First: an attempt that has its share takes nobody's place while it waits.
         let turn = match parking::turns(&self.cluster) {
             Some(turns) => Some(self.acquire(&turns).await?),
@@ -149,6 +153,17 @@ impl Gate {
             let is_away = self.health.lock().state() == State::Disconnected;
             if let (true, Err(closed)) = (is_away, self.open()) {
                 return closed;
+            }
+            turned.await;
+        }
+    }
+
+    /// Ends when requests may go out.
+    async fn opened(&self) {
+        loop {
+            let turned = self.turned.notified();
+            if self.open().is_ok() {
+                return;
             }
             turned.await;
         }
@@ -250,6 +265,7 @@ impl Gate {
 
     pub(super) fn identify(&self) {
         if !self.identified.swap(true, Ordering::AcqRel) {
+            self.turned.notify_waiters();
             (self.changed)(&self.cluster, self.reachable());
         }
     }
@@ -345,6 +361,21 @@ mod tests {
         gate.hear(Heard::Refused("revoked".to_owned()));
         let error = next.await.unwrap_err();
         assert!(matches!(&error, Error::Unreachable { why, .. } if why == "revoked"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_watch_waits_for_a_member_that_is_away_and_begins_once_it_is_known_which_one_is_back()
+    {
+        let gate = gate();
+        gate.hear(Heard::Refused("revoked".to_owned()));
+        let mut watch = Box::pin(gate.enter(Some("/api/v1/pods")));
+        assert!(futures::poll!(&mut watch).is_pending());
+        assert!(gate.enter(None).await.is_err());
+        gate.hear(Heard::Answer(200, Duration::ZERO));
+        assert!(futures::poll!(&mut watch).is_pending());
+        assert_eq!(gate.waiting.load(Ordering::Relaxed), 0);
+        gate.identify();
+        assert!(watch.await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

@@ -75,15 +75,19 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let gate = Arc::clone(&self.gate);
         let is_probe = request.extensions().get::<Probe>().is_some();
-        if !is_probe && let Err(closed) = gate.open() {
-            return Box::pin(std::future::ready(Err(closed.into())));
-        }
         let path = request.uri().path().to_owned();
         let query = request.uri().query().unwrap_or_default().to_owned();
+        let is_watch = is_watch(&query);
+        if !is_probe
+            && !is_watch
+            && let Err(closed) = gate.open()
+        {
+            return Box::pin(std::future::ready(Err(closed.into())));
+        }
         let answer = self.inner.call(request);
         Box::pin(async move {
             // What nobody has polled has sent nothing.
-            let watched = is_watch(&query).then_some(path.as_str());
+            let watched = is_watch.then_some(path.as_str());
             let permit = match is_probe {
                 true => None,
                 false => Some(parking::waiting(gate.enter(watched)).await?),
