@@ -462,7 +462,7 @@ async fn a_pool_takes_the_applications_that_are_labelled_so() {
     assert!(said.starts_with(&format!("{} Applications, ", APPS - 1)), "{said}");
     for (name, shard) in [("app-0", "master"), ("app-1", "gold")] {
         for kind in ["Application", "ApplicationRevision", "ResourceTracker"] {
-            let shards = fleet::labels_of(&world.client, kind, name, LABEL).await.unwrap();
+            let shards = fleet::labels_of(&world.client, &[kind], name, LABEL).await.unwrap();
             assert_eq!(shards, BTreeSet::from([shard.to_owned()]), "{kind}s of {name}");
         }
     }

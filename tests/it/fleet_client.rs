@@ -26,11 +26,8 @@ impl World {
     }
 
     async fn labels(&self, name: &str) -> BTreeSet<String> {
-        let mut labels = BTreeSet::new();
-        for kind in ["Application", "ApplicationRevision", "ResourceTracker"] {
-            labels.extend(fleet::labels_of(&self.client, kind, name, LABEL).await.unwrap());
-        }
-        labels
+        let kinds = ["Application", "ApplicationRevision", "ResourceTracker"];
+        fleet::labels_of(&self.client, &kinds, name, LABEL).await.unwrap()
     }
 }
 

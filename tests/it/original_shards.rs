@@ -108,11 +108,8 @@ impl World {
 
     /// The shards that the labels of the records of an Application name.
     async fn shards_of(&self, name: &str) -> BTreeSet<String> {
-        let mut shards = BTreeSet::new();
-        for kind in ["ApplicationRevision", "ResourceTracker"] {
-            shards.extend(fleet::labels_of(&self.client, kind, name, LABEL).await.unwrap());
-        }
-        shards
+        let kinds = ["ApplicationRevision", "ResourceTracker"];
+        fleet::labels_of(&self.client, &kinds, name, LABEL).await.unwrap()
     }
 }
 
@@ -324,7 +321,7 @@ async fn what_shards_of_the_original_lose_the_fleet_keeps() {
     world.patch("app-2", json!({"metadata": {"labels": {LABEL: SHARD}}})).await;
     world.api().delete("app-2", &DeleteParams::default()).await.unwrap();
     world.gone("app-2").await;
-    let records = fleet::labels_of(&world.client, "ResourceTracker", "app-2", LABEL).await;
+    let records = fleet::labels_of(&world.client, &["ResourceTracker"], "app-2", LABEL).await;
     assert_eq!(records.unwrap(), BTreeSet::new());
     world.cluster.stop();
 }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt};
 use vela_api::names::annotation;
 
@@ -116,27 +115,28 @@ pub async fn holder(client: &Client, lease: &str) -> Result<Option<String>> {
     Ok(spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty()))
 }
 
-/// The values of a label on an Application, or on its records: objects of one kind. Empty where one has none.
+/// The values of a label on an Application or its records: objects of these kinds. Empty where one has none.
 ///
 /// # Errors
 /// When they cannot be listed.
 pub async fn labels_of(
     client: &Client,
-    kind: &str,
+    kinds: &[&str],
     app: &str,
     label: &str,
 ) -> Result<BTreeSet<String>> {
-    let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind);
-    let api = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
-    let objects = api.list_metadata(&ListParams::default()).await?;
-    let is_of_app = |object: &&PartialObjectMeta<DynamicObject>| {
-        let of = object.labels().get("app.oam.dev/name").or(object.metadata.name.as_ref());
-        of.is_some_and(|of| of == app)
-    };
-    let value = |object: &PartialObjectMeta<DynamicObject>| {
-        object.labels().get(label).cloned().unwrap_or_default()
-    };
-    Ok(objects.items.iter().filter(is_of_app).map(value).collect())
+    let mut labels = BTreeSet::new();
+    for kind in kinds {
+        let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind);
+        let api = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+        for object in api.list_metadata(&ListParams::default()).await? {
+            let of = object.labels().get("app.oam.dev/name").or(object.metadata.name.as_ref());
+            if of.is_some_and(|of| of == app) {
+                labels.insert(object.labels().get(label).cloned().unwrap_or_default());
+            }
+        }
+    }
+    Ok(labels)
 }
 
 /// The Application that a write is for, of one whose name is `app-NUMBER`: its own name, or that of its ConfigMap, revision or

@@ -25,20 +25,26 @@ struct Replica {
     fleet: Arc<Fleet>,
 }
 
+/// A process as a member of a fleet whose sessions no simulation outlives: nothing is written that it does not hold.
+pub(super) fn member(process: &Process, id: &str, pools: Pools) -> Arc<Fleet> {
+    let pace = Pace {
+        lease_duration: Duration::from_secs(80),
+        renew_deadline: Duration::from_secs(50),
+        retry_period: Duration::from_secs(10),
+        root_permitted: Duration::from_secs(60),
+    };
+    let apps = Arc::clone(&process.context.apps);
+    let registry = Registry::new("member", "0").unwrap();
+    let fleet = Arc::new(Fleet::new(id, (pace, pools), apps, &registry).unwrap());
+    process.fence.guard_fleet(Arc::new(Permit(Arc::clone(&fleet))));
+    fleet
+}
+
 impl Replica {
     fn start(world: &World, (id, pool): (&str, &str)) -> Self {
         let process = world.start();
-        let pace = Pace {
-            lease_duration: Duration::from_secs(80),
-            renew_deadline: Duration::from_secs(50),
-            retry_period: Duration::from_secs(10),
-            root_permitted: Duration::from_secs(60),
-        };
         let pools = Pools { own: pool.to_owned(), fallback: Some(Duration::ZERO), are_on: true };
-        let apps = Arc::clone(&process.context.apps);
-        let registry = Registry::new("member", "0").unwrap();
-        let fleet = Arc::new(Fleet::new(id, (pace, pools), apps, &registry).unwrap());
-        process.fence.guard_fleet(Arc::new(Permit(Arc::clone(&fleet))));
+        let fleet = member(&process, id, pools);
         Self { id: id.into(), process, fleet }
     }
 

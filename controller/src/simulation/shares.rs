@@ -3,16 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use vela_cluster::{Key, Store, Stored};
-use vela_serve::metrics::Registry;
 use vela_shard::{BUCKETS, Kept, MemberId, Slot, Table, bucket_of, share};
 
-use super::{NAMESPACE, Process, World, application};
+use super::{NAMESPACE, Process, World, application, pools};
 use crate::application as reconciler;
-use crate::fleet::{Fleet, Pace, Permit, Pools, tests::refresh};
+use crate::fleet::{Fleet, Pools, tests::refresh};
 
 const MEMBERS: [&str; 3] = ["a_1", "b_1", "c_1"];
 const APPS: usize = 12;
@@ -26,17 +24,7 @@ struct Replica {
 impl Replica {
     fn start(world: &World, id: &str, table: &Table) -> Self {
         let process = world.start();
-        let pace = Pace {
-            lease_duration: Duration::from_secs(80),
-            renew_deadline: Duration::from_secs(50),
-            retry_period: Duration::from_secs(10),
-            root_permitted: Duration::from_secs(60),
-        };
-        let apps = Arc::clone(&process.context.apps);
-        let registry = Registry::new("member", "0").unwrap();
-        let pools = Pools::default();
-        let fleet = Arc::new(Fleet::new(id, (pace, pools), apps, &registry).unwrap());
-        process.fence.guard_fleet(Arc::new(Permit(Arc::clone(&fleet))));
+        let fleet = pools::member(&process, id, Pools::default());
         fleet.begin_with(Kept::new(share(table, id)), &process.context);
         let replica = Self { id: id.into(), process, fleet };
         replica.list(world);
