@@ -80,8 +80,13 @@ impl Returns {
         let mut out = Vec::new();
         let mut waiting = self.waiting.lock();
         waiting.retain(|cluster, of| {
-            of.woken.retain(|app| progress(app).is_some());
-            if of.woken.iter().any(|app| progress(app) == Some(Standing::Waits)) {
+            let mut one_waits = false;
+            of.woken.retain(|app| {
+                let standing = progress(app);
+                one_waits |= standing == Some(Standing::Waits);
+                standing.is_some()
+            });
+            if one_waits {
                 return true;
             }
             let now = of.at_once.min(MAX_OPEN.saturating_sub(of.woken.len()));
@@ -93,7 +98,7 @@ impl Returns {
             all.sort();
             let later = all.split_off(all.len().min(now));
             let woken = all.into_iter().map(|(_, app)| app);
-            woken.clone().for_each(|app| out.push(app));
+            out.extend(woken.clone());
             of.woken.extend(woken);
             of.apps = later.into_iter().map(|(_, app)| app).collect();
             of.turns = of.turns.saturating_add(1);
