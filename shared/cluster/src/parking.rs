@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 /// How long an attempt waits for a member before it goes on without its worker.
-const PARK_AFTER: Duration = Duration::from_millis(100);
+pub(crate) const PARK_AFTER: Duration = Duration::from_millis(100);
 /// Requests of one attempt that may wait for an answer of one member at once. An Application has one attempt at a time.
 pub(crate) const PER_ATTEMPT: usize = 10;
 

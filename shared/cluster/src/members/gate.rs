@@ -34,6 +34,9 @@ const AT_ONCE: usize = 32;
 const AT_ONCE_DEGRADED: usize = 16;
 /// The least time between two beginnings of one watch: one may end as soon as it has begun, over and over.
 const WATCH_PACE: Duration = Duration::from_secs(1);
+/// The least time between the ends of two requests that waited for a member that is closed now: hundreds of attempts would write to the
+/// own API server together what they wait for.
+const END_PACE: Duration = Duration::from_millis(25);
 /// Watches whose last beginning is known; whoever has more kinds than that is not paced.
 const PACED: usize = 1024;
 
@@ -54,6 +57,8 @@ pub(crate) struct Gate {
     degraded: Arc<Semaphore>,
     /// When watches began, by path.
     watches: Mutex<HashMap<String, Instant>>,
+    /// From when on the next request may end that waited in vain.
+    ends: Mutex<Instant>,
     /// The state changed.
     pub(super) turned: Poke,
     changed: Changed,
@@ -86,6 +91,7 @@ impl Gate {
             all: Arc::new(Semaphore::new(AT_ONCE)),
             degraded: Arc::new(Semaphore::new(AT_ONCE_DEGRADED)),
             watches: Mutex::default(),
+            ends: Mutex::new(Instant::now()),
             turned: Poke::new(),
             changed,
         }
@@ -156,6 +162,20 @@ impl Gate {
             }
             turned.await;
         }
+    }
+
+    /// A request that has waited since a moment is about to end without an answer, since the member is closed: one after the other.
+    pub(super) async fn end_in_turn(&self, since: Instant) {
+        if since.elapsed() < parking::PARK_AFTER {
+            return;
+        }
+        let turn = {
+            let mut ends = self.ends.lock();
+            let turn = (*ends).max(Instant::now());
+            *ends = turn + END_PACE;
+            turn
+        };
+        parking::waiting(tokio::time::sleep_until(turn)).await;
     }
 
     /// Ends when requests may go out.

@@ -88,9 +88,16 @@ where
         Box::pin(async move {
             // What nobody has polled has sent nothing.
             let watched = is_watch.then_some(path.as_str());
+            let begin = tokio::time::Instant::now();
             let permit = match is_probe {
                 true => None,
-                false => Some(parking::waiting(gate.enter(watched)).await?),
+                false => match parking::waiting(gate.enter(watched)).await {
+                    Ok(permit) => Some(permit),
+                    Err(closed) => {
+                        gate.end_in_turn(begin).await;
+                        return Err(closed.into());
+                    }
+                },
             };
             let waiting = Counted::of(&gate.in_flight);
             let since = Instant::now();
@@ -110,7 +117,11 @@ where
                     };
                     tokio::select! {
                         judged = answered => judged,
-                        closed = given_up => return Err(closed.into()),
+                        closed = given_up => {
+                            drop((waiting, permit));
+                            gate.end_in_turn(begin).await;
+                            return Err(closed.into());
+                        }
                     }
                 }
             };
@@ -308,6 +319,7 @@ mod tests {
     use k8s_openapi::jiff::{SignedDuration, Timestamp};
     use serde_json::json;
 
+    use super::super::state::State;
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -333,6 +345,37 @@ mod tests {
         let error = unanswered(asking.await.map(|_| ()).unwrap_err());
         assert!(matches!(error, Error::Unreachable { .. }), "{error}");
         assert_eq!(gate.in_flight.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+
+    /// Hundreds of attempts that wait for one member do not write what became of them at once.
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_in_vain_ends_one_after_the_other_and_what_comes_later_at_once() {
+        let gate = Arc::new(Gate::new("edge", Arc::new(|_, _| {})));
+        gate.hear(Heard::Answer(200, Duration::ZERO));
+        gate.identify();
+        let silent = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Box<DynBody>>, BoxError>>()
+        });
+        let mut guarded = MemberLayer(Arc::clone(&gate)).layer(silent);
+        let mut ask = || guarded.call(Request::get("/api/v1/nodes").body(Body::empty()).unwrap());
+        // More than may be in flight: the others wait for their turn.
+        let all: Vec<_> = (0..40).map(|_| ask()).collect();
+        let asking = futures::future::join_all(all.into_iter().map(async |asking| {
+            assert!(asking.await.is_err());
+            tokio::time::Instant::now()
+        }));
+        let closing = async {
+            tokio::time::sleep(LONG * 2).await;
+            gate.stop(State::Disconnected, "gone".to_owned(), Timestamp::now());
+            let since = tokio::time::Instant::now();
+            assert!(ask().await.is_err());
+            assert_eq!(since.elapsed(), Duration::ZERO);
+            since
+        };
+        let (mut ends, closed) = tokio::join!(asking, closing);
+        ends.sort_unstable();
+        let after: Vec<_> = ends.iter().map(|end| end.duration_since(closed).as_millis()).collect();
+        assert_eq!(after, (0..40).map(|turn| turn * 25).collect::<Vec<_>>());
     }
 
     #[tokio::test]
