@@ -36,6 +36,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 const STREAMS: usize = 50;
 /// How far away the member is that comes back, in each direction: requests pile up.
 const AWAY: Duration = Duration::from_millis(100);
+/// How often requests in flight are counted: each time costs the controller a pass over its metrics.
+const SAMPLE: Duration = Duration::from_millis(50);
 /// The Application that is in the hub only, and its object.
 const HERE: &str = "here";
 
@@ -144,6 +146,10 @@ async fn measure(
     let here = bed.edits_here(args.edits, "usual").await?;
     step.done();
 
+    let step = Step::start(format!("{} edits in {} far away", args.n, first.name));
+    let distant = bed.distant(first, args.n).await?;
+    step.done();
+
     let step = Step::start(format!("edits while {} swallows everything", first.name));
     first.link.set(Mode::Swallow);
     bed.edit_all(first, args.n, "swallowed").await?;
@@ -208,7 +214,13 @@ async fn measure(
     compare("the others' p99 while one swallows everything", &usual, &faulty);
     row("edit to object in the hub, p99", seconds(here.percentile(99)));
     compare("the hub's p99 while one swallows everything", &here, &here_faulty);
-    compare("the hub's p99 while one comes back", &here, &returned.here);
+    row(
+        "the hub's p99 while all of a member far away are edited",
+        seconds(distant.here.percentile(99)),
+    );
+    row("  everything is there after", seconds(distant.after));
+    row("  its requests in flight, the most [32]", distant.in_flight);
+    compare("the hub's p99 while one comes back to these edits", &distant.here, &returned.here);
     row("  everything is there after", seconds(returned.after));
     row("  its requests in flight, the most [32]", returned.in_flight);
     row("memory per idle member [1.5 MiB]", format!("{idle:.2} MiB"));
@@ -247,8 +259,8 @@ fn compare(name: &str, usual: &Times, times: &Times) {
     row("  slower by [10 %]", format!("{slower:+.1} %"));
 }
 
-/// What was seen while a member came back.
-struct Returned {
+/// What was seen until edits of all Applications of a member were there.
+struct CaughtUp {
     /// Edits in the hub.
     here: Times,
     /// The most requests in flight to the member.
@@ -355,42 +367,64 @@ impl Bed<'_> {
         Ok(Times::new(times))
     }
 
-    /// All Applications of a member are edited while it cannot be reached, and it comes back as a member that is far away.
-    async fn returns(&self, member: &Member, count: usize) -> Result<Returned> {
+    /// All Applications of a member that is far away are edited at once.
+    async fn distant(&self, member: &Member, count: usize) -> Result<CaughtUp> {
+        member.link.set(Mode::Delay(AWAY));
+        let edits = async {
+            let names = (0..count).map(|index| format!("{}-{index}", member.name));
+            let edits = names.map(async |name| self.edit(&name, "distant").await);
+            futures::future::try_join_all(edits).await?;
+            self.all_have(member, count, "distant").await
+        };
+        let caught_up = self.until(member, edits, "distant").await?;
+        member.link.set(Mode::Pass);
+        Ok(caught_up)
+    }
+
+    /// The same edits while the member cannot be reached, and it comes back as far away.
+    async fn returns(&self, member: &Member, count: usize) -> Result<CaughtUp> {
         member.link.set(Mode::Refuse);
         self.reaches(&member.name, "Disconnected").await?;
         self.edit_all(member, count, "returned").await?;
         member.link.set(Mode::Delay(AWAY));
+        let back = self.all_have(member, count, "returned");
+        let caught_up = self.until(member, back, "returned").await?;
+        member.link.set(Mode::Pass);
+        Ok(caught_up)
+    }
+
+    /// Edits in the hub, and the requests in flight to a member, until edits are in that member.
+    async fn until(
+        &self,
+        member: &Member,
+        all_there: impl Future<Output = Result<()>>,
+        round: &str,
+    ) -> Result<CaughtUp> {
         let since = Instant::now();
         let mut here = Vec::new();
         let mut in_flight = 0.0_f64;
         let in_hub = Api::namespaced(self.hub.client().await?, NAMESPACE);
         let its = format!("cluster=\"{}\"", member.name);
-        let after = {
-            let mut back = pin!(self.all_have(member, count, "returned"));
-            let sampling = async {
-                let controller = &self.deployed.controller;
-                while let Ok(now) = controller.metric_of("vela_cluster_in_flight", &its).await {
-                    in_flight = in_flight.max(now);
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-                bail!("the controller does not answer")
-            };
-            let edits = async {
-                for edit in 0.. {
-                    here.push(self.one_edit(&in_hub, HERE, &format!("returned-{edit}")).await?);
-                }
-                anyhow::Ok(())
-            };
-            tokio::select! {
-                back = &mut back => back?,
-                failed = sampling => failed?,
-                failed = edits => failed?,
+        let sampling = async {
+            let controller = &self.deployed.controller;
+            while let Ok(now) = controller.metric_of("vela_cluster_in_flight", &its).await {
+                in_flight = in_flight.max(now);
+                tokio::time::sleep(SAMPLE).await;
             }
-            since.elapsed()
+            bail!("the controller does not answer")
         };
-        member.link.set(Mode::Pass);
-        Ok(Returned { here: Times::new(here), in_flight, after })
+        let edits = async {
+            for edit in 0.. {
+                here.push(self.one_edit(&in_hub, HERE, &format!("{round}-{edit}")).await?);
+            }
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            there = all_there => there?,
+            failed = sampling => failed?,
+            failed = edits => failed?,
+        }
+        Ok(CaughtUp { here: Times::new(here), in_flight, after: since.elapsed() })
     }
 
     /// Waits until all objects in a member have a value.
