@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
+use kube::api::Api;
 use parking_lot::Mutex;
 use vela_api::{Application, ResourceTracker, WorkflowRun};
 use vela_render::ClusterVersion;
 use vela_serve::gates::Gates;
 
+use crate::cached::{Cached, Outline, Outlines};
 use crate::clusters::Clusters;
 use crate::connections::Connections;
 use crate::definitions::Definitions;
@@ -20,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::queue::{Key, Queue};
 use crate::revisions::{self, Revision};
 use vela_cluster::{
-    Acting, Administrators, LiveObjects, ObjectClient, Packed, Share, Store, Stored as _,
+    Acting, Administrators, ApiError, LiveObjects, ObjectClient, Packed, Share, Store, Stored as _,
 };
 use vela_seal::KeyHolder;
 
@@ -77,6 +79,22 @@ pub struct Settings {
     pub workflow: vela_workflow::Options,
     /// The version of the local cluster.
     pub cluster_version: ClusterVersion,
+}
+
+impl Settings {
+    /// Whether this shard, and this version of the controller, handles an Application. One that is in no shard nobody handles.
+    #[must_use]
+    pub(crate) fn handles(&self, app: &Outline) -> bool {
+        if self.shard.as_deref().is_some_and(|ours| ours != &*app.shard) {
+            return false;
+        }
+        // Several versions may run at once during an upgrade: the annotation chooses.
+        if app.requires.is_empty() {
+            !self.ignore_without_version
+        } else {
+            *app.requires == *self.version
+        }
+    }
 }
 
 /// `--allow-resource-types`.
@@ -191,7 +209,9 @@ pub struct Context {
     /// Objects that Applications own.
     pub live: LiveObjects,
     /// Applications.
-    pub apps: Arc<Store<Application>>,
+    pub apps: Arc<Store<Cached>>,
+    /// What they have in common.
+    pub outlines: Arc<Outlines>,
     /// Whose revisions and trackers are kept.
     pub share: Arc<Share>,
     /// ApplicationRevisions.
@@ -244,7 +264,7 @@ pub struct Parts {
     /// Objects that Applications own.
     pub live: LiveObjects,
     /// The Applications: whoever wakes one by a change of its objects asks how urgent that is.
-    pub apps: Arc<Store<Application>>,
+    pub apps: Arc<Store<Cached>>,
     /// Definitions and the like.
     pub definitions: Definitions,
     /// The way to evaluate users' CUE.
@@ -269,7 +289,7 @@ impl Context {
     /// The generation of the share that the caches of revisions and trackers are filled for.
     #[must_use]
     pub fn records_listed(&self) -> u64 {
-        self.revisions.listed().min(self.trackers.listed())
+        self.apps.listed().min(self.revisions.listed()).min(self.trackers.listed())
     }
 
     /// Whether the caches have what is recorded of an Application: of one that another replica has they may lack it.
@@ -286,9 +306,10 @@ impl Context {
             administrators: Administrators::new(io.client().clone()),
             io,
             connections,
+            share: Arc::clone(live.share()),
             live,
             apps: parts.apps,
-            share: Arc::default(),
+            outlines: Arc::default(),
             revisions: Arc::default(),
             revision_contents: Arc::default(),
             trackers: Arc::default(),
@@ -314,9 +335,14 @@ impl Context {
     pub fn keep(&self, app: &Application) {
         let key = app.key();
         // One that is known already has nothing new to say.
-        if self.apps.put(compact(app)).is_ok() {
+        if self.apps.put(self.cached(app)).is_ok() {
             self.users.note(&key, &self.apps);
         }
+    }
+
+    /// An Application as the cache has it.
+    pub(crate) fn cached(&self, app: &Application) -> Cached {
+        self.outlines.cached(app, self.share.now().keeps(Some(app.key())))
     }
 
     /// An Application that is gone as of a version goes out of the cache.
@@ -324,10 +350,17 @@ impl Context {
         self.apps.remove(key, version);
         self.users.note(key, &self.apps);
     }
-}
 
-/// An Application as it stays in memory. A copy has no spare capacity; one that was read has it in each list.
-#[must_use]
-pub(crate) fn compact(app: &Application) -> Application {
-    app.clone()
+    /// An Application that is known: from the cache, or from the API server if the cache has no more than its head.
+    ///
+    /// # Errors
+    /// The API server's answer.
+    pub async fn application(&self, key: &Key) -> Result<Option<Application>, ApiError> {
+        let Some(known) = self.apps.get(key) else { return Ok(None) };
+        if let Some(app) = known.open() {
+            return Ok(Some(app));
+        }
+        let api: Api<Application> = Api::namespaced(self.io.client().clone(), &key.namespace);
+        api.get_opt(&key.name).await.map_err(ApiError::from)
+    }
 }

@@ -5,6 +5,7 @@
 
 pub mod application;
 mod arc_memo;
+pub mod cached;
 pub mod charts;
 pub mod clusters;
 pub mod command;

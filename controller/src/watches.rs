@@ -16,7 +16,8 @@ use vela_cluster::watch::{self, Change, feed};
 use vela_cluster::{Key, Packed, Share, Store, Stored, Whose};
 
 use crate::application::policies;
-use crate::context::{Context, compact};
+use crate::cached::Cached;
+use crate::context::Context;
 use crate::definition::wake;
 use crate::queue::Class;
 use crate::revisions::Revision;
@@ -52,7 +53,7 @@ fn of_share(context: &Context, whose: Whose) -> Which {
 /// Starts one watch; what is kept of an object is the object, or what a function makes of it.
 macro_rules! watch_kind {
     ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $on_change:expr) => {
-        watch_kind!($tasks, $end, $client, $store, $kind, |object| object, $on_change)
+        watch_kind!($tasks, $end, $client, $store, $kind, |object, _| object, $on_change)
     };
     ($tasks:expr, $end:expr, $client:expr, $store:expr, $kind:ty, $keep:expr, $on_change:expr) => {
         watch_kind!(
@@ -70,9 +71,9 @@ macro_rules! watch_kind {
         let (client, store, end) = ($client.clone(), Arc::clone(&$store), $end.clone());
         let (keep, on_change, which) = ($keep, $on_change, $which);
         $tasks.spawn(async move {
-            let trimmed = |mut object: $kind| {
+            let trimmed = |mut object: $kind, whole| {
                 trim(&mut object.metadata);
-                keep(object)
+                keep(object, whole)
             };
             let Which { config, share, whose } = which;
             let kind = watch::Kind { config: config.page_size(PAGE), share: &share, whose };
@@ -95,15 +96,16 @@ pub(crate) fn start(
     let queue = Arc::clone(&context.queue);
     let definitions = &context.definitions;
     // Revisions and trackers of all shards are kept: one that takes an Application over finds what belongs to it.
-    let own = match &context.settings.shard {
-        Some(shard) => watcher::Config::default()
-            .labels(&format!("{}={shard}", names::label::SCHEDULED_SHARD_ID)),
-        None => watcher::Config::default(),
-    };
-    watch_kind!(tasks, end, client, context.apps, Application, all_of(own), |app| compact(&app), {
+    let mut own = of_share(context, Whose::Application);
+    if let Some(shard) = &context.settings.shard {
+        own.config = own.config.labels(&format!("{}={shard}", names::label::SCHEDULED_SHARD_ID));
+    }
+    let outlines = Arc::clone(&context.outlines);
+    let keep = move |app: Application, whole| outlines.cached(&app, whole);
+    watch_kind!(tasks, end, client, context.apps, Application, own, keep, {
         let queue = Arc::clone(&queue);
         let context = Arc::downgrade(context);
-        move |change: Change<Application>| {
+        move |change: Change<Cached>| {
             let mut class = urgency(&change);
             if let Some(context) = context.upgrade() {
                 context.users.note(&change.key, &context.apps);
@@ -125,7 +127,7 @@ pub(crate) fn start(
         context.prune_namespaces,
         Namespace,
         all_of(with_rule),
-        |namespace| namespace,
+        |namespace, _| namespace,
         no_wake
     );
     // A definition that was created or corrected queues the waiting Applications.
@@ -204,7 +206,7 @@ pub(crate) fn start_records(
 ) {
     let queue = Arc::clone(&context.queue);
     let contents = Arc::clone(&context.revision_contents);
-    let keep = move |revision| Revision::of(revision, &contents);
+    let keep = move |revision, _| Revision::of(revision, &contents);
     let which = of_share(context, Whose::Namespaced);
     watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, which, keep, {
         let queue = Arc::clone(&queue);
@@ -215,7 +217,7 @@ pub(crate) fn start_records(
             }
         }
     });
-    let keep = |mut tracker: ResourceTracker| {
+    let keep = |mut tracker: ResourceTracker, _| {
         // What cannot be expanded says so when it is read.
         let _ = tracker.expand();
         Packed::of(&tracker)
@@ -239,7 +241,7 @@ pub(crate) fn start_records(
 }
 
 /// How urgent a change of an Application is.
-fn urgency(change: &Change<Application>) -> Class {
+fn urgency(change: &Change<Cached>) -> Class {
     if is_edit(change) {
         Class::Edit
     } else if change.old.is_none() {
@@ -250,26 +252,22 @@ fn urgency(change: &Change<Application>) -> Class {
 }
 
 /// How urgent a change of something that belongs to an Application is: its rollout or its deletion waits for it, or it drifted.
-pub(crate) fn urgency_of_parts(apps: &Store<Application>, key: &Key) -> Class {
-    let is_settled = |app: &Application| {
-        let ended = app.status.workflow.as_ref().is_some_and(|workflow| workflow.finished);
-        ended && app.metadata.deletion_timestamp.is_none()
-    };
+pub(crate) fn urgency_of_parts(apps: &Store<Cached>, key: &Key) -> Class {
+    let is_settled = |app: &Cached| app.is_finished() && !app.outline.is_deleting;
     if apps.get(key).is_some_and(|app| is_settled(&app)) { Class::Drift } else { Class::Progress }
 }
 
 /// Whether an Application is in a cluster that cannot be reached now. A deletion comes as it comes.
-fn waits(context: &Context, app: &Application) -> bool {
-    let mut services = app.status.services.iter().map(|service| service.cluster.as_str());
-    app.metadata.deletion_timestamp.is_none() && services.any(|it| context.clusters.is_away(it))
+fn waits(context: &Context, app: &Cached) -> bool {
+    let outline = &app.outline;
+    !outline.is_deleting && outline.clusters.iter().any(|it| context.clusters.is_away(it))
 }
 
 /// Whether a change is what somebody wants of an Application, and not what became of it.
-fn is_edit(change: &Change<Application>) -> bool {
+fn is_edit(change: &Change<Cached>) -> bool {
     let Some(new) = &change.new else { return false };
-    let (metadata, observed) = (&new.metadata, new.status.observed_generation);
-    let is_marked = change.old.as_ref().is_some_and(|old| is_marked(&old.metadata, metadata));
-    is_marked || metadata.deletion_timestamp.is_some() || metadata.generation != Some(observed)
+    let is_marked = change.old.as_ref().is_some_and(|old| old.marks != new.marks);
+    is_marked || new.outline.is_deleting || !new.is_observed()
 }
 
 /// Whether a definition means something else than before: a status, as the controller writes one after each edit, means nothing.
@@ -337,13 +335,15 @@ mod tests {
     use vela_cluster::Key;
 
     use super::*;
+    use crate::cached::Outlines;
 
     #[test]
     fn edits_are_told_from_what_became_of_them() {
-        let app = |metadata: &Value, observed: i64| -> Arc<Application> {
+        let app = |metadata: &Value, observed: i64| {
             let value = json!({"metadata": metadata, "spec": {"components": []},
                 "status": {"observedGeneration": observed}});
-            Arc::new(serde_json::from_value(value).unwrap())
+            let app = serde_json::from_value(value).unwrap();
+            Arc::new(Outlines::default().cached(&app, false))
         };
         let plain = json!({"generation": 2});
         let marked = json!({"generation": 2, "annotations": {"app.oam.dev/publishVersion": "a"}});

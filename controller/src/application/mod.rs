@@ -44,6 +44,7 @@ use vela_cluster::packed::PackError;
 use vela_cluster::{ApiError, Identity};
 
 use crate::application::context::AppContext;
+use crate::cached::{Cached, Outline};
 use crate::evaluation;
 use crate::messages;
 use crate::queue::{Key, Next};
@@ -64,9 +65,9 @@ pub async fn reconcile(ctx: &AppContext, key: &Key) -> Result<Next, ApiError> {
         ctx.forget(key);
         return Ok(Next::Done);
     };
-    let (account, generation) = (ctx.account(key), app.metadata.generation.unwrap_or_default());
+    let (account, generation) = (ctx.account(key), app.generation.unwrap_or_default());
     // A deletion is never paused: it has to end, however slow the templates of the Application are.
-    if app.metadata.deletion_timestamp.is_none()
+    if !app.outline.is_deleting
         && let Some(left) = account.pauses(generation)
     {
         return Ok(Next::After(left));
@@ -78,25 +79,26 @@ pub async fn reconcile(ctx: &AppContext, key: &Key) -> Result<Next, ApiError> {
 }
 
 /// Whether an Application is reconciled again and again, and not only when something happens to it.
-pub(crate) fn recurs(ctx: &AppContext, app: &Application) -> bool {
-    facts::is_ours(ctx, app)
-        && facts::label(&app.metadata, label::PAUSE) != "true"
+pub(crate) fn recurs(ctx: &AppContext, app: &Outline) -> bool {
+    ctx.settings.handles(app)
+        && !app.is_paused
         // One that somebody else's finalizer holds is over here.
-        && (app.metadata.deletion_timestamp.is_none() || finalizer::is_present(app))
+        && (!app.is_deleting || app.has_finalizer)
 }
 
 /// One reconcile, within the budget of one.
 async fn reconcile_within(
     ctx: &AppContext,
     key: &Key,
-    app: Arc<Application>,
+    cached: Arc<Cached>,
 ) -> Result<Next, ApiError> {
     // Taken before anything is read: a change that comes from here on queues the key again.
     let was_triggered = ctx.queue.take_triggered(key);
-    if !facts::is_ours(ctx, &app) {
+    if !ctx.settings.handles(&cached.outline) {
         return Ok(Next::Done);
     }
-    if facts::label(&app.metadata, label::PAUSE) == "true" {
+    let Some(mut app) = ctx.application(key).await? else { return Ok(Next::Done) };
+    if cached.outline.is_paused {
         if let Some(planner) = &ctx.planner
             && let Some(stored) = Box::pin(planned::plan(planner, &ctx.io, &app)).await?
         {
@@ -122,7 +124,6 @@ async fn reconcile_within(
     {
         return Ok(next);
     }
-    let mut app = Application::clone(&app);
     // Never for one that is being deleted: the API server takes no new finalizer then.
     let fresh = !deleting && !finalizer::is_present(&app);
     if fresh {

@@ -126,6 +126,7 @@ impl Clusters {
     ) -> Self {
         let Some(on) = &self.enabled else { return Self::own() };
         let connecting = Connecting {
+            share: Arc::default(),
             notify: Arc::new(|_, _| {}),
             tasks: TaskTracker::new(),
             stop: stop.clone(),

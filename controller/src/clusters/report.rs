@@ -141,6 +141,7 @@ mod tests {
 
     fn members() -> Members {
         let connecting = Connecting {
+            share: Arc::default(),
             options: ClientOptions::new("vela-controller/test"),
             rules: SecretRules::default(),
             notify: Arc::new(|_, _| {}),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use vela_api::names::annotation;
 use vela_api::reference::Revision;
 use vela_api::{DefinitionRevision, ObjectMeta, OwnerReference, annotation_of};
-use vela_cluster::{ApiError, Identity, Key, Target};
+use vela_cluster::{ApiError, Identity, Key, Stored as _, Target};
 
+use crate::cached::Cached;
 use crate::context::Context;
 
 use super::{Kind, users, wake};
@@ -229,8 +230,7 @@ type Walk<'w> = dyn Fn(&mut dyn FnMut(&str)) + 'w;
 /// They resolve in their own namespace first, then in the system namespace.
 fn is_pinned(ctx: &Context, namespace: &str, definition: &str, revision: &str) -> bool {
     let pins = pins(ctx, namespace, definition, revision);
-    let is_here = |metadata: &ObjectMeta| {
-        let own = metadata.namespace.as_deref().unwrap_or_default();
+    let is_within = |own: &str| {
         own == namespace
             || (namespace == ctx.settings.system_namespace
                 && ctx.definitions.revisions.get(&Key::new(own, revision)).is_none())
@@ -250,7 +250,10 @@ fn is_pinned(ctx: &Context, namespace: &str, definition: &str, revision: &str) -
         }
         None => (definitions.workflows.all(), definitions.external_policies.all()),
     };
-    apps.any(|app| is_here(&app.metadata) && pinned(&|seen| users::types(&app.spec, seen)))
+    let is_here =
+        |metadata: &ObjectMeta| is_within(metadata.namespace.as_deref().unwrap_or_default());
+    let names = |app: &Cached| pins.iter().any(|pin| app.outline.versions.contains(pin.as_str()));
+    apps.any(|app| is_within(&app.key().namespace) && names(&app))
         || workflows.iter().any(|flow| {
             is_here(&flow.metadata) && pinned(&|seen| users::types_of_steps(&flow.steps, seen))
         })

@@ -13,6 +13,7 @@ use vela_api::{Application, RawExtension};
 use vela_cluster::{Key, Store};
 
 use crate::application::facts;
+use crate::cached::Cached;
 
 /// Why a change of a definition may matter to an Application.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,9 +43,9 @@ struct Index {
 
 impl Users {
     /// Takes in a change of an Application in the cache. The last caller reads last, so the order of changes does not matter.
-    pub fn note(&self, key: &Key, apps: &Store<Application>) {
+    pub fn note(&self, key: &Key, apps: &Store<Cached>) {
         let mut index = self.0.lock();
-        let after = apps.get(key).map(|app| uses(&app)).unwrap_or_default();
+        let after = apps.get(key).map(|app| app.outline.uses.clone()).unwrap_or_default();
         let before = index.by_app.remove(key).unwrap_or_default();
         for gone in before.difference(&after) {
             if let Some(keys) = index.by_use.get_mut(gone) {
@@ -85,7 +86,7 @@ fn is_held_up(app: &Application) -> bool {
 }
 
 /// What an Application uses, as far as a change of it may matter.
-fn uses(app: &Application) -> BTreeSet<Use> {
+pub(crate) fn uses(app: &Application) -> BTreeSet<Use> {
     let mut uses = BTreeSet::new();
     let waits = is_held_up(app) || facts::follows_definitions(app);
     types(&app.spec, &mut |type_| {
@@ -114,7 +115,7 @@ fn uses(app: &Application) -> BTreeSet<Use> {
 }
 
 /// The types at the fields of an Application that parsing reads.
-pub(super) fn types(spec: &ApplicationSpec, seen: &mut dyn FnMut(&str)) {
+pub(crate) fn types(spec: &ApplicationSpec, seen: &mut dyn FnMut(&str)) {
     for component in &spec.components {
         seen(&component.type_);
         component.traits.iter().for_each(|one| seen(&one.type_));
@@ -159,6 +160,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cached::Outlines;
 
     fn app(component: &str, trait_: &str, more: &Value) -> Application {
         let mut app = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {
@@ -169,9 +171,9 @@ mod tests {
         serde_json::from_value(app).unwrap()
     }
 
-    fn with(apps: &Store<Application>, version: u32, mut app: Application) {
+    fn with(apps: &Store<Cached>, version: u32, mut app: Application) {
         app.metadata.resource_version = Some(version.to_string());
-        apps.put(app).unwrap();
+        apps.put(Outlines::default().cached(&app, false)).unwrap();
     }
 
     #[test]

@@ -65,6 +65,6 @@ pub fn referred_changed(context: &Context, namespace: &str) {
         return;
     }
     let here = context.apps.indexed(&vela_cluster::in_namespace(namespace));
-    let refers = here.iter().filter(|app| app.spec.workflow.is_some());
+    let refers = here.iter().filter(|app| app.outline.has_workflow);
     refers.for_each(|app| context.queue.wake_user(app.key()));
 }

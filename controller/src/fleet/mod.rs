@@ -26,14 +26,13 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use vela_api::names::{annotation, label};
-use vela_api::{Application, annotation_of};
+
 use vela_cluster::lease::permit::{Assignment, Scope, within};
 use vela_cluster::{Key, Store, Stored as _};
 use vela_serve::metrics::{Error, Registry};
 use vela_shard::{BUCKETS, Member, MemberId, Millis, RootTiming, Slot, Timing, bucket_of};
 
-use crate::application::facts;
+use crate::cached::Cached;
 use crate::metrics::FleetMetrics;
 use crate::queue::Next;
 
@@ -60,7 +59,7 @@ pub struct Fleet {
     /// What is worked on: asked for every key.
     working: ArcSwap<Working>,
     /// The Applications: what is not cached yet names no pool.
-    apps: Arc<Store<Application>>,
+    apps: Arc<Store<Cached>>,
     pools: Pools,
     /// Something changed that may call for an action.
     changed: Notify,
@@ -113,7 +112,7 @@ impl Fleet {
     pub fn new(
         id: &str,
         (pace, pools): (Pace, Pools),
-        apps: Arc<Store<Application>>,
+        apps: Arc<Store<Cached>>,
         registry: &Registry,
     ) -> Result<Self, Error> {
         let id: MemberId = id.into();
@@ -155,11 +154,12 @@ impl Fleet {
         }
     }
 
-    fn owns(&self, app: &Application) -> bool {
+    fn owns(&self, app: &Cached) -> bool {
         // Asked for every event of every Application: a lock here would be the busiest of the
         // process.
         let working = self.working.load();
-        let (key, pool, shard) = (app.key(), pool_annotation(app), shard_label(app));
+        let (key, outline) = (app.key(), &app.outline);
+        let (pool, shard) = (&*outline.pool, &*outline.shard);
         let is_open = working.is_open(shard);
         if is_open.is_none() && self.state.lock().elect(shard) {
             self.changed.notify_one();
@@ -179,10 +179,10 @@ impl Fleet {
         let bucket = bucket_of(&key.namespace, &key.name);
         let app = self.apps.get(key);
         let pool = match &app {
-            Some(app) => pool_annotation(app).into(),
+            Some(app) => (*app.outline.pool).into(),
             None => self.working.load().pool(bucket).map_or_else(|| "".into(), Arc::clone),
         };
-        Assignment { bucket, pool, shard: app.map_or("".into(), |app| shard_label(&app).into()) }
+        Assignment { bucket, pool, shard: app.map_or("".into(), |app| (*app.outline.shard).into()) }
     }
 
     /// Does something for an Application: its writes are checked against the permit of its slot, and it ends when that is
@@ -310,16 +310,6 @@ impl Drop for Attempt<'_> {
         }
         self.fleet.notify_stopped(&state, &self.slot);
     }
-}
-
-/// The pool that the annotation of an Application names.
-fn pool_annotation(app: &Application) -> &str {
-    annotation_of(&app.metadata, annotation::SHARD)
-}
-
-/// The shard that the label of an Application names.
-fn shard_label(app: &Application) -> &str {
-    facts::label(&app.metadata, label::SCHEDULED_SHARD_ID)
 }
 
 /// What becomes of a key whose bucket is not held any more: its next owner has it in his queue.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use serde_json::json;
 use tracing::info;
-use vela_api::Application;
 use vela_api::names::annotation;
 use vela_cluster::lease::permit::Assignment;
 use vela_cluster::{ApiError, Class, Key};
@@ -15,22 +14,23 @@ use vela_shard::PoolName;
 use crate::application::context::AppContext;
 use crate::application::lifecycle::conflict;
 use crate::application::write;
+use crate::cached::Outline;
 use crate::queue::Next;
 
 use super::permit::slot_of;
-use super::{Fleet, clock, pool_annotation, shard_label};
+use super::{Fleet, clock};
 
 /// For how long a write without an answer may still be carried out.
 const UNSETTLED: Duration = Duration::from_secs(15);
 
 impl Fleet {
     /// The pool that an Application is to move to.
-    pub(super) fn next_pool(&self, app: &Application) -> Option<PoolName> {
+    pub(super) fn next_pool(&self, app: &Outline) -> Option<PoolName> {
         if !self.pools.are_on {
             return None;
         }
         let state = self.state.lock();
-        state.member.table()?.moves(shard_label(app), pool_annotation(app))
+        state.member.table()?.moves(&app.shard, &app.pool)
     }
 
     /// Writes the annotation, within an attempt at the Application: no other one is in flight.
@@ -44,7 +44,7 @@ impl Fleet {
         if let Some(left) = self.unanswered(assignment) {
             return Ok(Next::After(left));
         }
-        let Some(app) = context.apps.get(key) else { return Ok(Next::Done) };
+        let Some(app) = context.application(key).await? else { return Ok(Next::Done) };
         let value = Some(pool).filter(|pool| !pool.is_empty());
         let body = json!({"metadata": {
             "resourceVersion": app.metadata.resource_version,

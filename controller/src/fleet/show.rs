@@ -14,7 +14,6 @@ use vela_api::names::annotation;
 use vela_shard::{PoolName, Slot, Table, bucket_of};
 
 use super::lease::{self, Names};
-use super::pool_annotation;
 use crate::command::{self, KubeconfigArgs};
 
 /// The command.
@@ -75,7 +74,9 @@ async fn answer(flags: &Flags) -> anyhow::Result<String> {
             // An Application that is not there yet would be in the default pool.
             let apps: Api<Application> = Api::namespaced(client, namespace);
             let found = tokio::time::timeout(Duration::from_secs(10), apps.get_opt(name)).await??;
-            let pool = found.as_ref().map_or("", pool_annotation);
+            let pool = found
+                .as_ref()
+                .map_or("", |app| vela_api::annotation_of(&app.metadata, annotation::SHARD));
             owner(&names, &leases, (namespace, name), pool)
         }
         _ => anyhow::bail!("ask nothing, or: who NAMESPACE/NAME"),

@@ -6,12 +6,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use vela_api::Application;
 use vela_cluster::lease::permit::Assignment;
 use vela_cluster::{ApiError, Key};
 
 use crate::application::context::AppContext;
-use crate::application::{facts, refresh};
+use crate::application::refresh;
+use crate::cached::Cached;
 use crate::queue::Next;
 
 use super::permit::slot_of;
@@ -39,8 +39,8 @@ impl Fleet {
         let is_read =
             self.is_read(key, &assignment) || context.apps.get(key).is_none_or(|app| is_new(&app));
         // One that another version of the controller handles is left as it is.
-        let ours = || context.apps.get(key).filter(|app| facts::is_ours(context, app));
-        let moves = || ours().and_then(|app| self.next_pool(&app));
+        let ours = || context.apps.get(key).filter(|app| context.settings.handles(&app.outline));
+        let moves = || ours().and_then(|app| self.next_pool(&app.outline));
         if !is_read
             && moves().is_none()
             && context.apps.get(key).is_some_and(|app| is_settled(&app))
@@ -95,22 +95,17 @@ impl Fleet {
 }
 
 /// Nobody worked on it yet. Its first write, the finalizer's, is bound to the version that was read.
-fn is_new(app: &Application) -> bool {
-    app.metadata.finalizers.as_ref().is_none_or(Vec::is_empty) && app.status.phase.is_empty()
+fn is_new(app: &Cached) -> bool {
+    !app.outline.has_finalizers && app.outline.phase.is_empty()
 }
 
 /// There is probably nothing to do.
-fn is_settled(app: &Application) -> bool {
-    app.metadata.deletion_timestamp.is_none()
-        && app.metadata.generation == Some(app.status.observed_generation)
-        && app.status.workflow.as_ref().is_some_and(|workflow| workflow.finished)
+fn is_settled(app: &Cached) -> bool {
+    !app.outline.is_deleting && app.is_observed() && app.is_finished()
 }
 
 /// The Applications that a function calls for.
-pub(super) fn chosen(
-    context: &AppContext,
-    choose: impl Fn(&Application) -> bool,
-) -> Vec<Arc<Application>> {
+pub(super) fn chosen(context: &AppContext, choose: impl Fn(&Cached) -> bool) -> Vec<Arc<Cached>> {
     let mut apps = context.apps.all();
     apps.retain(|app| choose(app));
     apps

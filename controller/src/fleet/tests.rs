@@ -1,5 +1,7 @@
 //! A member alone: its permits, its attempts, its slots.
 
+use crate::cached::Outlines;
+use vela_api::names::{annotation, label};
 use vela_cluster::lease::permit::Permits as _;
 use vela_shard::{Holder, Observed, Table};
 
@@ -73,7 +75,8 @@ fn put(fleet: &Fleet, name: &str, metadata: &serde_json::Value, version: &str) {
     app["metadata"]["namespace"] = "n".into();
     app["metadata"]["name"] = name.into();
     app["metadata"]["resourceVersion"] = version.into();
-    fleet.apps.put(serde_json::from_value(app).unwrap()).unwrap();
+    let app = serde_json::from_value(app).unwrap();
+    fleet.apps.put(Outlines::default().cached(&app, false)).unwrap();
 }
 
 fn join(fleet: &Fleet, id: &str, pool: &str, is_given: bool) {
@@ -204,7 +207,7 @@ fn an_application_is_its_pools_and_its_label_only_asks() {
     put(&fleet, "plain", &serde_json::json!({}), "1");
     put(&fleet, "asks", &serde_json::json!({"labels": {label: "p"}}), "1");
     put(&fleet, "there", &serde_json::json!({"annotations": {annotation: "p"}}), "1");
-    let app = |name: &str| fleet.apps.get(&Key::new("n", name)).unwrap();
+    let app = |name: &str| Arc::clone(&fleet.apps.get(&Key::new("n", name)).unwrap().outline);
     assert_eq!(fleet.next_pool(&app("asks")), None, "no such pool");
     let align = || {
         let mut state = fleet.state.lock();

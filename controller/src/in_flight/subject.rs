@@ -1,7 +1,8 @@
 //! Who a reconcile is about, and what of its state decides whether it is noted before it begins.
 
-use vela_api::{Application, WorkflowRun};
+use vela_api::WorkflowRun;
 
+use crate::cached::Cached;
 use crate::queue::Key;
 use crate::registry;
 
@@ -39,13 +40,11 @@ pub(crate) struct State {
     pub(super) is_settled: bool,
 }
 
-impl From<&Application> for State {
-    fn from(app: &Application) -> Self {
-        let ended = app.status.workflow.as_ref().is_some_and(|workflow| workflow.finished);
-        let is_seen = app.metadata.generation == Some(app.status.observed_generation);
+impl From<&Cached> for State {
+    fn from(app: &Cached) -> Self {
         Self {
-            generation: app.metadata.generation.unwrap_or_default(),
-            is_settled: ended && is_seen && app.metadata.deletion_timestamp.is_none(),
+            generation: app.generation.unwrap_or_default(),
+            is_settled: app.is_finished() && app.is_observed() && !app.outline.is_deleting,
         }
     }
 }
@@ -62,6 +61,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cached::Outlines;
 
     #[test]
     fn an_application_and_a_run_of_one_name_are_two() {
@@ -78,10 +78,11 @@ mod tests {
             (2, false, None, false),
             (2, true, Some("2026-01-01T00:00:00Z"), false),
         ] {
-            let app: Application = serde_json::from_value(json!({
+            let app: vela_api::Application = serde_json::from_value(json!({
                 "metadata": {"generation": 2, "deletionTimestamp": deleted}, "spec": {"components": []},
                 "status": {"observedGeneration": observed, "workflow": {"finished": finished}}}))
             .unwrap();
+            let app = Outlines::default().cached(&app, false);
             assert_eq!(State::from(&app), State { generation: 2, is_settled: settled });
         }
         for finished in [true, false] {

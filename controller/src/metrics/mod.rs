@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
-use vela_api::{Application, WorkflowRun};
+use vela_api::WorkflowRun;
 use vela_cluster::Store;
 use vela_cluster::members::Members;
 use vela_cluster::observe::CompletedRequest;
 use vela_cluster::request::Observation;
 use vela_serve::metrics::{Error, FINE_BUCKETS, REQUEST_BUCKETS, Registry};
 
+use crate::cached::Cached;
 use crate::definitions::Definitions;
 use crate::queue::{Ours, Queue};
 
@@ -214,7 +215,7 @@ impl Metrics {
     /// They are reported already.
     pub fn register_phases(
         &self,
-        apps: Arc<Store<Application>>,
+        apps: Arc<Store<Cached>>,
         definitions: Arc<Definitions>,
         (ours, each): (Option<Ours>, bool),
     ) -> Result<(), Error> {

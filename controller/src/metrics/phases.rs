@@ -7,11 +7,11 @@ use std::sync::Arc;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts};
-use vela_api::workflow::WorkflowStepStatus;
-use vela_api::{Application, condition, names};
+use vela_api::names;
 use vela_cluster::{Store, Stored as _};
 use vela_serve::metrics::Error;
 
+use crate::cached::Cached;
 use crate::definitions::Definitions;
 use crate::queue::Ours;
 
@@ -19,7 +19,7 @@ use super::labels;
 
 /// The Applications that are counted.
 pub(super) struct Phases {
-    apps: Arc<Store<Application>>,
+    apps: Arc<Store<Cached>>,
     /// Which types of steps there are.
     definitions: Arc<Definitions>,
     /// Which Applications are of this process; `None`: all are.
@@ -85,42 +85,40 @@ impl Gauges {
         [&self.phases, &self.steps, &self.unstamped, &self.health, &self.phase, &self.workflow]
     }
 
-    fn count(&self, apps: &[Arc<Application>], definitions: &Definitions) {
+    fn count(&self, apps: &[Arc<Cached>], definitions: &Definitions) {
         let mut phases: BTreeMap<&str, i64> =
             names::phase::ALL.iter().map(|phase| (*phase, 0)).collect();
         for app in apps {
-            *phases.entry(labels::phase(&app.status.phase)).or_default() += 1;
+            *phases.entry(labels::phase(&app.outline.phase)).or_default() += 1;
         }
-        let is_unstamped = |app: &&Arc<Application>| {
-            condition::get(&app.status.conditions, names::condition::STAMPED).is_some()
-        };
-        let unstamped = apps.iter().filter(is_unstamped).count();
+        let unstamped = apps.iter().filter(|app| app.outline.is_unstamped).count();
         self.unstamped
             .with_label_values::<&str>(&[])
             .set(i64::try_from(unstamped).unwrap_or(i64::MAX));
         for (phase, count) in phases {
             self.phases.with_label_values(&[phase]).set(count);
         }
-        let workflows = apps.iter().filter_map(|app| app.status.workflow.as_ref());
-        count_steps(&self.steps, workflows.flat_map(|workflow| &workflow.steps), definitions);
+        let workflows = apps.iter().filter_map(|app| app.outline.workflow.as_ref());
+        count_steps(
+            &self.steps,
+            workflows.flat_map(|run| &run.steps).map(|step| step.each_ref().map(|it| &**it)),
+            definitions,
+        );
     }
 
-    fn record(&self, app: &Application) {
-        let name = app.metadata.name.as_deref().unwrap_or_default();
-        let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
-        let labels = [name, namespace];
-        let healthy = vela_api::status::is_healthy(&app.status.services);
-        self.health.with_label_values(&labels).set(i64::from(healthy));
-        self.phase.with_label_values(&labels).set(phase_number(&app.status.phase));
-        let workflow = app.status.workflow.as_ref().map(|workflow| workflow.phase.as_str());
-        let number = workflow_number(workflow.unwrap_or_default());
+    fn record(&self, app: &Cached) {
+        let (key, outline) = (app.key(), &app.outline);
+        let labels = [&*key.name, &*key.namespace];
+        self.health.with_label_values(&labels).set(i64::from(outline.is_healthy));
+        self.phase.with_label_values(&labels).set(phase_number(&outline.phase));
+        let number = workflow_number(outline.workflow.as_ref().map_or("", |run| &run.phase));
         self.workflow.with_label_values(&labels).set(number);
     }
 }
 
 impl Phases {
     pub(super) fn new(
-        apps: Arc<Store<Application>>,
+        apps: Arc<Store<Cached>>,
         definitions: Arc<Definitions>,
         (ours, each): (Option<Ours>, bool),
     ) -> Result<Self, Error> {
@@ -148,15 +146,15 @@ impl Collector for Phases {
     }
 }
 
-/// Counts steps by type and phase.
+/// Counts steps, of which type, phase and reason come, by type and phase.
 pub(super) fn count_steps<'s>(
     gauge: &IntGaugeVec,
-    steps: impl Iterator<Item = &'s WorkflowStepStatus>,
+    steps: impl Iterator<Item = [&'s str; 3]>,
     definitions: &Definitions,
 ) {
-    for step in steps {
-        let kind = labels::step_type(&step.type_, definitions);
-        let phase = labels::step_phase(&step.phase, &step.reason);
+    for [type_, phase, reason] in steps {
+        let kind = labels::step_type(type_, definitions);
+        let phase = labels::step_phase(phase, reason);
         gauge.with_label_values(&[kind, &phase]).inc();
     }
 }
@@ -193,23 +191,24 @@ fn number(all: &[&str], wanted: &str) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cached::Outlines;
     use vela_serve::metrics::Registry;
 
-    fn app(name: &str, phase: &str) -> Application {
+    fn app(name: &str, phase: &str) -> Cached {
         let steps = serde_json::json!([
             {"id": "1", "type": "deploy", "phase": "succeeded"},
             {"id": "2", "type": "suspend", "phase": "failed", "reason": "Timeout"},
         ]);
-        serde_json::from_value(serde_json::json!({
+        let app = serde_json::from_value(serde_json::json!({
             "metadata": {"name": name, "namespace": "n"}, "spec": {"components": []},
             "status": {"status": phase, "workflow": {"status": "failed", "steps": steps}},
-        }))
-        .unwrap()
+        }));
+        Outlines::default().cached(&app.unwrap(), false)
     }
 
     #[test]
     fn a_reader_learns_what_is_there_now() {
-        let apps: Arc<Store<Application>> = Arc::default();
+        let apps: Arc<Store<Cached>> = Arc::default();
         let registry = Registry::new("test", "0").unwrap();
         let definitions =
             Definitions { system_namespace: "vela-system".to_owned(), ..Definitions::default() };

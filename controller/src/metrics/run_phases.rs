@@ -62,7 +62,9 @@ impl Gauges {
         for (phase, count) in phases {
             self.phases.with_label_values(&[phase]).set(count);
         }
-        count_steps(&self.steps, runs.iter().flat_map(|run| &run.status.steps), definitions);
+        let steps = runs.iter().flat_map(|run| &run.status.steps);
+        let steps = steps.map(|step| [&step.type_, &step.phase, &step.reason].map(String::as_str));
+        count_steps(&self.steps, steps, definitions);
     }
 }
 

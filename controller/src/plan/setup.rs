@@ -104,7 +104,8 @@ async fn clusters(
     let options = ClientOptions::new(AGENT);
     let hooks: (Notify, _, _) = (Arc::new(|_| {}), TaskTracker::new(), stop.clone());
     let about = (&options, client, authority);
-    let clusters = Arc::new(start::clusters(config, hooks, about, Arc::new(|_| {})));
+    let clusters =
+        Arc::new(start::clusters(config, hooks, about, (Arc::new(|_| {}), &Arc::default())));
     if !clusters.is_on() {
         return clusters;
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use vela_api::{Application, ApplicationRevision, ResourceTracker};
-use vela_cluster::{LiveObjects, ObjectClient, Packed};
+use vela_cluster::{LiveObjects, ObjectClient, Packed, Stored as _};
 use vela_seal::KeyHolder;
 use vela_serve::metrics::Registry;
 
@@ -239,7 +239,7 @@ impl Stage {
     async fn pass(&self, key: &Key, delay: Duration) {
         let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
         self.ahead.fetch_add(i64::try_from(seconds).unwrap_or_default(), Ordering::Relaxed);
-        let generation = self.context.apps.get(key).and_then(|app| app.metadata.generation);
+        let generation = self.context.apps.get(key).and_then(|app| app.generation);
         // The budget of evaluation is a matter of real time.
         if let Some(left) = self.context.account(key).pauses(generation.unwrap_or_default()) {
             tokio::time::sleep(left).await;
@@ -255,14 +255,13 @@ impl Stage {
 
     /// What changes when something happens.
     fn progress(&self, key: &Key) -> (usize, String) {
-        let version =
-            self.context.apps.get(key).and_then(|app| app.metadata.resource_version.clone());
+        let version = self.context.apps.get(key).map(|app| app.version().to_owned());
         let writes = self.overlays().map(|(_, overlay)| overlay.records().writes()).sum();
         (writes, version.unwrap_or_default())
     }
 
     fn end(&self, key: &Key) -> Ended {
-        let Some(app) = self.context.apps.get(key) else { return Ended::Settled };
+        let Some(app) = self.app(key) else { return Ended::Settled };
         let failed = self.why_failed(key);
         if !failed.is_empty() {
             return Ended::Failed(failed);
@@ -274,7 +273,7 @@ impl Stage {
     /// What the status says of a reconcile that failed; empty if none did.
     fn why_failed(&self, key: &Key) -> String {
         use vela_api::names::reason;
-        let Some(app) = self.context.apps.get(key) else { return String::new() };
+        let Some(app) = self.app(key) else { return String::new() };
         let failed =
             app.status.conditions.iter().find(|condition| {
                 !condition.is_true() && condition.reason == reason::RECONCILE_ERROR
@@ -283,7 +282,7 @@ impl Stage {
     }
 
     /// The Application as it would be.
-    pub(crate) fn app(&self, key: &Key) -> Option<Arc<Application>> {
-        self.context.apps.get(key)
+    pub(crate) fn app(&self, key: &Key) -> Option<Application> {
+        self.context.apps.get(key)?.open()
     }
 }

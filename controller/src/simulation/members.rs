@@ -29,6 +29,7 @@ pub(super) fn start(
         return Clusters::own();
     }
     let connecting = Connecting {
+        share: Arc::default(),
         options: ClientOptions::new("vela-controller/simulation"),
         rules: SecretRules::default(),
         notify: Arc::new(|_, _| {}),

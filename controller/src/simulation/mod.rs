@@ -266,7 +266,7 @@ impl World {
     fn sync(&self, process: &Process) {
         let state = self.server.state.lock();
         let context = &process.context;
-        refill(&context.apps, &state, "applications", |app: Application| app);
+        refill(&context.apps, &state, "applications", |app: Application| context.cached(&app));
         for app in context.apps.all() {
             context.users.note(&app.key(), &context.apps);
         }

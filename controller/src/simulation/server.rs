@@ -1,6 +1,7 @@
 //! An API server in memory: enough of it for the reconciles of Applications whose objects are ConfigMaps, with a log of every
 //! write and a point at which the process that writes dies.
 
+use crate::cached::{Cached, Outlines};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -88,7 +89,7 @@ pub(super) struct State {
     /// How often it was asked in vain.
     pub(super) asked_in_vain: usize,
     /// The process's cache of Applications: its watch is never late.
-    pub(super) apps: Option<Arc<Store<Application>>>,
+    pub(super) apps: Option<Arc<Store<Cached>>>,
     /// Its watch is late after all: what happens in the middle of a reconcile is seen by the next one only.
     pub(super) is_late: bool,
     /// Its watches of objects are late: what happens from now on is reported when that ends.
@@ -311,7 +312,9 @@ impl State {
             {
                 happen(self);
                 if let Some(apps) = self.apps.clone().filter(|_| !self.is_late) {
-                    super::refill(&apps, self, "applications", |app: Application| app);
+                    let outlines = Outlines::default();
+                    let cached = |app: Application| outlines.cached(&app, true);
+                    super::refill(&apps, self, "applications", cached);
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use vela_api::Application;
 
 use serde_json::{Value, json};
 use vela_cluster::{Key, Store, Stored};
@@ -36,6 +37,16 @@ impl Replica {
         let context = &self.process.context;
         let keeping = context.share.now();
         world.sync(&self.process);
+        context.apps.retain(|one| keeping.keeps(Some(one.key())));
+        context.apps.begin_list();
+        for app in world.server.state.lock().all("applications") {
+            let app: Application = serde_json::from_value(app.clone()).unwrap();
+            let whole = keeping.keeps(Some(app.key()));
+            if !context.apps.list_known(&app.key(), app.version(), whole) {
+                context.apps.list_item(context.cached(&app));
+            }
+        }
+        let _ = context.apps.end_list_of(keeping.generation);
         listed(&context.revisions, keeping.generation, |app| keeping.keeps(Some(app.clone())));
         listed(&context.trackers, keeping.generation, |app| keeping.keeps(Some(app.clone())));
     }
@@ -44,6 +55,7 @@ impl Replica {
     fn watch(&self, world: &World) {
         let context = &self.process.context;
         world.sync(&self.process);
+        context.apps.retain(|one| context.has_records_of(&one.key()));
         context.revisions.retain(|one| one.index().is_none_or(|app| context.has_records_of(&app)));
         context.trackers.retain(|one| one.index().is_none_or(|app| context.has_records_of(&app)));
     }
@@ -81,7 +93,7 @@ fn listed<T: Stored>(store: &Store<T>, generation: u64, keeps: impl Fn(&Key) -> 
     store.retain(|one| one.index().is_none_or(|app| keeps(&app)));
     store.begin_list();
     for one in store.all() {
-        assert!(store.list_known(&one.key(), one.version()));
+        assert!(store.list_known(&one.key(), one.version(), true));
     }
     let _ = store.end_list_of(generation);
 }

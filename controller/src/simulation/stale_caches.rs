@@ -81,7 +81,7 @@ async fn a_conflict_is_met_with_the_newest_application() {
         // An Application's labels are text.
         (json!(1), "Failed"),
     ] {
-        let known = process.context.apps.get(&Key::new(NAMESPACE, "a")).unwrap();
+        let known = process.context.application(&Key::new(NAMESPACE, "a")).await.unwrap().unwrap();
         world.server.by_another_writer(|state| {
             let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();
             app["metadata"]["labels"] = json!({ "edited": label });
@@ -103,7 +103,7 @@ async fn an_edit_in_the_answer_to_a_patch_wakes_the_application() {
     let key = Key::new(NAMESPACE, "a");
     let queue = &process.context.queue;
     for (label, edited) in [("one", false), ("two", true), ("three", false)] {
-        let read = process.context.apps.get(&key).unwrap();
+        let read = process.context.application(&key).await.unwrap().unwrap();
         if edited {
             world.server.by_another_writer(|state| {
                 let mut app = state.get("applications", NAMESPACE, "a").cloned().unwrap();

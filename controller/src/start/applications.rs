@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use futures::FutureExt as _;
 use tokio::task::JoinSet;
-use vela_api::Application;
 use vela_cluster::ApiError;
 use vela_cluster::parking::Worker;
 use vela_cluster::tokens;
 
 use crate::application::{self, context::AppContext};
+use crate::cached::Cached;
 use crate::config::Config;
 use crate::fleet::Fleet;
 use crate::in_flight::{self, State, Subject};
@@ -111,7 +111,7 @@ async fn attempt(
     let work = tokens::within(share, guard::run(registry::APPLICATION, &key, limit, work));
     let (next, ended) = in_flight::entered(entered, work).await;
     attempt.end(next, &ended);
-    let generation = before.as_ref().and_then(|app| app.metadata.generation);
+    let generation = before.as_ref().and_then(|app| app.generation);
     context.in_flight.survived(subject, generation.unwrap_or_default());
     // Within the permit of the bucket again, since it writes the status.
     let report = application::lifecycle::failure::report_panic(&context, &key, &ended);
@@ -133,6 +133,6 @@ async fn reconcile(context: &AppContext, key: &Key) -> Result<Next, ApiError> {
 }
 
 /// An Application's phase as metrics name it.
-fn phase(app: Option<&Application>) -> &'static str {
-    labels::phase(app.map_or("", |app| app.status.phase.as_str()))
+fn phase(app: Option<&Cached>) -> &'static str {
+    labels::phase(app.map_or("", |app| &app.outline.phase))
 }

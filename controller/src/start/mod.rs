@@ -147,18 +147,22 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         Some(_) => own_authority(&vela_cluster::client::configuration(&options).await?),
         None => String::new(),
     };
+    let live = LiveObjects::new(
+        Arc::clone(&io),
+        Arc::clone(&notify) as Notify,
+        tasks.clone(),
+        end.clone(),
+    );
+    let wake: Wake = {
+        let (queue, apps) = (Arc::clone(&queue), Arc::clone(&apps));
+        Arc::new(move |app: &Key| queue.add(app.clone(), watches::urgency_of_parts(&apps, app)))
+    };
     let clusters = clusters(
         &config,
-        (Arc::clone(&notify) as Notify, tasks.clone(), end.clone()),
+        (notify, tasks.clone(), end.clone()),
         (&options, io.client(), &authority),
-        {
-            let (queue, apps) = (Arc::clone(&queue), Arc::clone(&apps));
-            Arc::new(move |app: &Key| {
-                queue.add(app.clone(), watches::urgency_of_parts(&apps, app));
-            })
-        },
+        (wake, live.share()),
     );
-    let live = LiveObjects::new(Arc::clone(&io), notify, tasks.clone(), end.clone());
     // Two more than were asked for: a namespace never has the last one, nor one Application of it all that its namespace has.
     let evaluations = memory::evaluations(config.render_threads.saturating_add(2));
     let pool = Pool::new("cue", evaluations.threads, QUEUE).context("cannot start threads")?;
@@ -267,7 +271,7 @@ pub(crate) fn clusters(
     config: &Config,
     (notify, tasks, stop): (Notify, TaskTracker, CancellationToken),
     (options, client, authority): (&ClientOptions, &kube::Client, &str),
-    wake: Wake,
+    (wake, share): (Wake, &Arc<vela_cluster::Share>),
 ) -> Clusters {
     let Some(flags) = &config.clusters else { return Clusters::own() };
     let options = ClientOptions {
@@ -281,6 +285,7 @@ pub(crate) fn clusters(
         rules: flags.rules,
         notify: Arc::new(move |_, owner| notify(owner)),
         budget: Arc::new(Budget::new(flags.cache, flags.cache_overall)),
+        share: Arc::clone(share),
         authority: authority.to_owned(),
         tasks,
         stop,

@@ -221,8 +221,8 @@ pub(super) fn start(
 /// How urgent an Application is that waited for a cluster: deletions first, then workflows that run.
 fn urgency(context: &AppContext, app: &Key) -> u8 {
     let Some(app) = context.apps.get(app) else { return 0 };
-    match app.status.phase.as_str() {
-        _ if app.metadata.deletion_timestamp.is_some() => 0,
+    match &*app.outline.phase {
+        _ if app.outline.is_deleting => 0,
         phase::RUNNING_WORKFLOW => 1,
         _ => 2,
     }

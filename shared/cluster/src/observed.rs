@@ -223,8 +223,9 @@ impl<K: DeserializeOwned> Guarded<K> {
 
     /// The Application that it belongs to, as far as that decides whether it is kept.
     pub(crate) fn app(&self, whose: Whose) -> Option<Key> {
-        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
-        whose.of_sent(namespace, &self.object.labels)
+        let ObjectMeta { namespace, name, .. } = &self.metadata;
+        let [namespace, name] = [namespace, name].map(|it| it.as_deref().unwrap_or_default());
+        whose.of_sent((namespace, name), &self.object.labels)
     }
 }
 

@@ -73,6 +73,8 @@ impl Share {
 pub enum Whose {
     /// Everybody's: all of them are kept.
     Everybodys,
+    /// It is an Application itself: of one that is not kept its head is.
+    Application,
     /// It is an Application's that its label names, in its own namespace.
     Namespaced,
     /// It is an Application's that its labels name.
@@ -81,10 +83,15 @@ pub enum Whose {
 
 impl Whose {
     /// The Application of an object that was sent; `None`: it is kept in any case.
-    pub(crate) fn of_sent(self, namespace: &str, labels: &BTreeMap<String, String>) -> Option<Key> {
+    pub(crate) fn of_sent(
+        self,
+        (namespace, name): (&str, &str),
+        labels: &BTreeMap<String, String>,
+    ) -> Option<Key> {
         let of = |key| labels.get(key).map_or("", String::as_str);
         let namespace = match self {
             Self::Everybodys => return None,
+            Self::Application => return Some(Key::new(namespace, name)),
             Self::Namespaced => namespace,
             Self::ClusterScoped => of(label::APP_NAMESPACE),
         };
@@ -97,6 +104,7 @@ impl Whose {
     pub(crate) fn of_stored<T: Stored>(self, object: &T) -> Option<Key> {
         match self {
             Self::Everybodys => None,
+            Self::Application => Some(object.key()),
             Self::Namespaced | Self::ClusterScoped => object.index(),
         }
     }
@@ -122,12 +130,13 @@ mod tests {
         let both = labels(&[(label::APP_NAME, "a"), (label::APP_NAMESPACE, "m")]);
         for (whose, labels, app) in [
             (Whose::Everybodys, &both, None),
+            (Whose::Application, &both, Some(Key::new("n", "o"))),
             (Whose::Namespaced, &both, Some(Key::new("n", "a"))),
             (Whose::ClusterScoped, &both, Some(Key::new("m", "a"))),
             (Whose::Namespaced, &labels(&[]), None),
             (Whose::ClusterScoped, &labels(&[(label::APP_NAMESPACE, "m")]), None),
         ] {
-            assert_eq!(whose.of_sent("n", labels), app, "{whose:?} {labels:?}");
+            assert_eq!(whose.of_sent(("n", "o"), labels), app, "{whose:?} {labels:?}");
         }
         let share = Share::default();
         assert!(share.now().keeps(Some(Key::new("n", "a"))));

@@ -44,6 +44,17 @@ pub trait Stored: Send + Sync + 'static {
     fn index(&self) -> Option<Key> {
         None
     }
+    /// Whether all of it is here, and not only its head.
+    fn is_whole(&self) -> bool {
+        true
+    }
+    /// What is kept of it if it is none of this replica's business; `None`: nothing.
+    fn head(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 struct Inner<T> {
@@ -154,7 +165,9 @@ impl<T: Stored> Store<T> {
         let mut inner = self.inner.write();
         let is_news = |known: Option<&Arc<T>>| {
             known.is_none_or(|known| {
-                known.version() != object.version() && !is_older(object.version(), known.version())
+                let is_other =
+                    known.version() != object.version() || (object.is_whole() && !known.is_whole());
+                is_other && !is_older(object.version(), known.version())
             })
         };
         // The answer to a write of ours may be behind the list, too.
@@ -206,25 +219,36 @@ impl<T: Stored> Store<T> {
         }
     }
 
-    /// An object of the list that is known already: it need not be read.
-    pub fn list_known(&self, key: &Key, version: &str) -> bool {
+    /// An object of the list that is known already, as a whole if it is to be: it need not be read.
+    pub fn list_known(&self, key: &Key, version: &str, whole: bool) -> bool {
         let mut inner = self.inner.write();
-        let known = inner.objects.get(key).filter(|known| known.version() == version).cloned();
+        let is_it = |known: &&Arc<T>| known.version() == version && known.is_whole() == whole;
+        let known = inner.objects.get(key).filter(is_it).cloned();
         let (Some(known), Some(listing)) = (known, &mut inner.listing) else { return false };
         listing.entry(key.clone()).or_insert(known);
         true
     }
 
-    /// Only these objects are kept.
+    /// Only these objects are kept as they are; of the others their heads are, if they have one.
     pub fn retain(&self, keeps: impl Fn(&T) -> bool) {
         let mut inner = self.inner.write();
         let Inner { objects, index, listing } = &mut *inner;
-        objects.retain(|_, object| keeps(object));
+        let keep = |object: &mut Arc<T>| {
+            if keeps(object) {
+                return true;
+            }
+            if object.is_whole() {
+                let Some(head) = object.head() else { return false };
+                *object = Arc::new(head);
+            }
+            true
+        };
+        objects.retain(|_, object| keep(object));
         // What a list brings that is in progress is checked one by one.
         objects.shrink_to_fit();
         index.retain(|(_, key)| objects.contains_key(key));
         if let Some(listing) = listing {
-            listing.retain(|_, object| keeps(object));
+            listing.retain(|_, object| keep(object));
         }
     }
 
@@ -343,12 +367,12 @@ mod tests {
         store.put(item("b", 2, Some("y"))).unwrap();
         store.begin_list();
         assert!(
-            !store.list_known(&Key::new("n", "a"), "3")
-                && !store.list_known(&Key::new("n", "c"), "1")
+            !store.list_known(&Key::new("n", "a"), "3", true)
+                && !store.list_known(&Key::new("n", "c"), "1", true)
         );
         assert!(
-            store.list_known(&Key::new("n", "a"), "1")
-                && store.list_known(&Key::new("n", "b"), "2")
+            store.list_known(&Key::new("n", "a"), "1", true)
+                && store.list_known(&Key::new("n", "b"), "2", true)
         );
         store.retain(|item| item.0 != "b");
         assert_eq!(names(&store.indexed(&Key::new("n", "y"))), Vec::<&str>::new());
@@ -374,5 +398,50 @@ mod tests {
         assert_eq!(store.get(&Key::new("n", "written")).unwrap().1, "50");
         assert_eq!(names(&store.indexed(&Key::new("n", "x"))), ["new"]);
         assert!(store.is_synced());
+    }
+
+    /// A number, or that it is there.
+    #[derive(Debug, PartialEq)]
+    struct Part(&'static str, Option<u32>);
+
+    impl Stored for Part {
+        fn key(&self) -> Key {
+            Key::new("n", self.0)
+        }
+        fn version(&self) -> &'static str {
+            "1"
+        }
+        fn is_whole(&self) -> bool {
+            self.1.is_some()
+        }
+        fn head(&self) -> Option<Self> {
+            Some(Self(self.0, None))
+        }
+    }
+
+    #[test]
+    fn of_what_is_not_kept_the_head_stays_until_it_is_kept_again() {
+        let store = Store::default();
+        store.put(Part("a", Some(1))).unwrap();
+        store.put(Part("b", Some(2))).unwrap();
+        store.begin_list();
+        assert!(store.list_known(&Key::new("n", "b"), "1", true));
+        store.retain(|part| part.0 == "a");
+        let known = |name: &str| store.get(&Key::new("n", name)).unwrap().1;
+        assert_eq!((known("a"), known("b")), (Some(1), None));
+        // The list that is in progress was of another time.
+        store.list_item(Part("a", Some(1)));
+        assert_eq!(store.end_list(), []);
+        assert_eq!((known("a"), known("b")), (Some(1), None));
+        assert_eq!(store.put(Part("a", None)), Err(Stale), "nothing is lost by an echo");
+        store.begin_list();
+        assert!(!store.list_known(&Key::new("n", "b"), "1", true));
+        store.list_item(Part("b", Some(2)));
+        assert!(store.list_known(&Key::new("n", "a"), "1", true));
+        assert_eq!(store.end_list(), [], "neither is news");
+        assert_eq!(known("b"), Some(2));
+        store.retain(|_| false);
+        store.put(Part("b", Some(3))).unwrap();
+        assert_eq!(known("b"), Some(3), "the same version as a whole");
     }
 }

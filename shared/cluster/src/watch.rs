@@ -78,14 +78,14 @@ pub struct Kind<'s> {
     pub whose: Whose,
 }
 
-/// Watches a kind for ever. `trim` drops what nobody needs before an object is kept; `on_change` is called for every change that
-/// is not the echo of a write of ours. What is not kept is not read. When more is to be kept than before, the kind is listed again
+/// Watches a kind for ever. `trim` drops what nobody needs before an object is kept, and says whether it is kept as a whole;
+/// `on_change` is called for every change that is not the echo of a write of ours. What is not kept is not read. When more is to be kept than before, the kind is listed again
 /// while the watch goes on until the list is complete.
 pub async fn feed<K, T>(
     client: Client,
     kind: Kind<'_>,
     store: Arc<Store<T>>,
-    trim: impl Fn(K) -> T,
+    trim: impl Fn(K, bool) -> T,
     on_change: impl Fn(Change<T>),
 ) where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static,
@@ -95,29 +95,21 @@ pub async fn feed<K, T>(
     // An object nobody can read must not stop the watch; it is as if it were not there.
     let api: Api<Guarded<K>> = Api::all_with(client, &ApiResource::erase::<K>(&()));
     let resource = api.resource_url().to_owned();
-    let begin = || events(&resource, api.clone(), config.clone()).boxed();
+    let mut events = Relisted::new(|| events(&resource, api.clone(), config.clone()).boxed());
     let mut changes = share.subscribe();
     let mut keeping = changes.borrow_and_update().clone();
-    // The generation that the last list began with, and whether it is complete.
-    let (mut generation, mut is_listed) = (keeping.generation, false);
-    let mut present = begin();
-    let mut next: Option<BoxStream<'_, _>> = None;
+    // The generation that the last list began with.
+    let mut generation = keeping.generation;
     let feeding = Feeding { resource: &resource, whose, store, trim, on_change };
     loop {
-        let (event, is_next) = tokio::select! {
-            event = of_next(&mut next) => (event, true),
-            event = present.next() => (event, false),
+        let event = tokio::select! {
+            event = events.next() => event,
             Ok(()) = changes.changed(), if whose != Whose::Everybodys => {
                 keeping = changes.borrow_and_update().clone();
                 feeding.store.retain(|object| keeping.keeps(whose.of_stored(object)));
                 if keeping.generation > generation {
                     generation = keeping.generation;
-                    if is_listed || next.is_some() {
-                        // A list that it was at is abandoned.
-                        (next, is_listed) = (Some(begin()), true);
-                    } else {
-                        present = begin();
-                    }
+                    events.relist();
                 }
                 continue;
             }
@@ -125,28 +117,70 @@ pub async fn feed<K, T>(
         match event {
             None => return,
             Some(Ok(Event::Init)) => {
-                if !is_next
-                    && let Some(other) = next.take()
-                    && !is_listed
-                {
-                    // The watch is over while the other list is in progress: two lists at a time would mix.
-                    present = other;
-                    continue;
-                }
-                is_listed = false;
                 generation = keeping.generation;
                 feeding.store.begin_list();
             }
-            Some(Ok(Event::InitDone)) => {
-                if let Some(next) = next.take_if(|_| is_next) {
-                    present = next;
-                }
-                is_listed = true;
-                feeding.listed(generation);
-            }
+            Some(Ok(Event::InitDone)) => feeding.listed(generation),
             Some(Ok(event)) => feeding.take_in(event, &keeping),
             // The watch goes on by itself.
             Some(Err(_)) => {}
+        }
+    }
+}
+
+/// The events of a watch that can be listed again: it goes on until the new list is complete.
+pub(crate) struct Relisted<'a, K, B> {
+    begin: B,
+    present: Events<'a, K>,
+    next: Option<Events<'a, K>>,
+    /// The last list is complete.
+    is_listed: bool,
+}
+
+type Events<'a, K> = BoxStream<'a, Result<Event<K>, WatchError>>;
+
+impl<'a, K, B: Fn() -> Events<'a, K>> Relisted<'a, K, B> {
+    pub(crate) fn new(begin: B) -> Self {
+        Self { present: begin(), begin, next: None, is_listed: false }
+    }
+
+    /// Lists again. A list in progress is abandoned.
+    pub(crate) fn relist(&mut self) {
+        if self.is_listed || self.next.is_some() {
+            (self.next, self.is_listed) = (Some((self.begin)()), true);
+        } else {
+            self.present = (self.begin)();
+        }
+    }
+
+    /// The next event, of one list at a time. Nothing is lost if this is given up.
+    pub(crate) async fn next(&mut self) -> Option<Result<Event<K>, WatchError>> {
+        loop {
+            let (event, is_next) = tokio::select! {
+                event = of_next(&mut self.next) => (event, true),
+                event = self.present.next() => (event, false),
+            };
+            match &event {
+                Some(Ok(Event::Init)) => {
+                    if !is_next
+                        && let Some(other) = self.next.take()
+                        && !self.is_listed
+                    {
+                        // The watch is over while the other list is in progress: two lists at a time would mix.
+                        self.present = other;
+                        continue;
+                    }
+                    self.is_listed = false;
+                }
+                Some(Ok(Event::InitDone)) => {
+                    if let Some(next) = self.next.take_if(|_| is_next) {
+                        self.present = next;
+                    }
+                    self.is_listed = true;
+                }
+                _ => {}
+            }
+            return event;
         }
     }
 }
@@ -180,14 +214,20 @@ impl<T: Stored, R, C: Fn(Change<T>)> Feeding<'_, T, R, C> {
     fn take_in<K>(&self, event: Event<Guarded<K>>, keeping: &Keeping)
     where
         K: DeserializeOwned,
-        R: Fn(K) -> T,
+        R: Fn(K, bool) -> T,
     {
         let store = &self.store;
         let is_kept = |object: &Guarded<K>| keeping.keeps(object.app(self.whose));
-        let read = |object: &Guarded<K>| object.open(self.resource).map(&self.trim);
+        let has_heads = self.whose == Whose::Application;
+        let read = |object: &Guarded<K>| {
+            let whole = is_kept(object);
+            object.open(self.resource).map(|object| (self.trim)(object, whole))
+        };
         match event {
             Event::InitApply(object) => {
-                if !is_kept(&object) || store.list_known(&object.key(), object.version()) {
+                let whole = is_kept(&object);
+                if !whole && !has_heads || store.list_known(&object.key(), object.version(), whole)
+                {
                     return;
                 }
                 if let Some(object) = read(&object) {
@@ -195,7 +235,7 @@ impl<T: Stored, R, C: Fn(Change<T>)> Feeding<'_, T, R, C> {
                 }
             }
             // It may have been somebody's whose objects are kept.
-            Event::Apply(object) if !is_kept(&object) => {
+            Event::Apply(object) if !has_heads && !is_kept(&object) => {
                 store.remove(&object.key(), object.version());
             }
             Event::Apply(object) => {
@@ -329,7 +369,7 @@ mod tests {
             Client::new(service, "default"),
             everything(),
             Arc::clone(&store),
-            |app: Application| app,
+            |app: Application, _| app,
             move |change: Change<Application>| {
                 let _ = heard.send((change.key.name.to_string(), change.new.is_some()));
             },
@@ -346,6 +386,53 @@ mod tests {
         assert_eq!(second, [pair("gone", false), pair("new", true)]);
         assert_eq!((store.len(), *lists.lock()), (2, 2));
         feed.abort();
+    }
+
+    /// What an Application is, or that it is there.
+    #[derive(Debug)]
+    struct Part(Key, String, bool);
+
+    impl Stored for Part {
+        fn key(&self) -> Key {
+            self.0.clone()
+        }
+        fn version(&self) -> &str {
+            &self.1
+        }
+        fn is_whole(&self) -> bool {
+            self.2
+        }
+    }
+
+    /// Of an Application that is not kept the head is, whether it is listed or changes.
+    #[tokio::test]
+    async fn of_applications_that_are_not_kept_the_heads_are() {
+        let share = Share::default();
+        let since = Arc::new(|app: &Key| (app.name == "none").then_some(1));
+        share.set(Keeping { generation: 1, since, is_everything: false });
+        let store = Arc::new(Store::<Part>::default());
+        let (heard, mut changes) = mpsc::unbounded_channel();
+        let kind = Kind { config: Config::default(), share: &share, whose: Whose::Application };
+        let feeding = feed(
+            client(),
+            kind,
+            Arc::clone(&store),
+            |app: Application, whole| Part(app.key(), app.version().to_owned(), whole),
+            move |change: Change<Part>| {
+                let _ = heard.send(change.new.map(|part| (part.1.clone(), part.2)));
+            },
+        );
+        let mut next = async || changes.recv().await.expect("a change");
+        let hearing = async {
+            assert_eq!(next().await, Some(("1".to_owned(), false)));
+            assert_eq!(next().await, Some(("3".to_owned(), false)));
+            assert_eq!(next().await, None);
+        };
+        tokio::select! {
+            () = feeding => {}
+            () = hearing => {}
+        }
+        assert!(store.is_empty());
     }
 
     fn revision(app: &str, version: u32) -> Value {
@@ -408,7 +495,7 @@ mod tests {
                 let _ = heard.send((change.key.name, change.new.is_some()));
             };
             let client = Client::new(service, "default");
-            feed(client, kind, kept, |revision| revision, on_change).await;
+            feed(client, kind, kept, |revision, _| revision, on_change).await;
         });
         let mut next = async || changes.recv().await.expect("a change");
         let there = |name: &str| (name.to_owned(), true);
@@ -446,7 +533,7 @@ mod tests {
             Arc::clone(&store),
             {
                 let trimmed = Arc::clone(&trimmed);
-                move |app: Application| {
+                move |app: Application, _| {
                     *trimmed.lock() += 1;
                     app
                 }

@@ -178,7 +178,7 @@ async fn converge(
     let scope = if succeeded || goes_on { Scope::History } else { Scope::Marked };
     // What the decision was made for must still be the newest spec.
     let newest = ctx.apps.get(&session.key());
-    if newest.is_none_or(|newest| newest.metadata.generation != app.metadata.generation) {
+    if newest.is_none_or(|newest| newest.generation != app.metadata.generation) {
         end.again = Some(Duration::ZERO);
         return found;
     }

@@ -145,7 +145,7 @@ impl<'c> Session<'c> {
                 return std::future::pending().await;
             }
             loop {
-                let newest = self.ctx.apps.get(&key).and_then(|app| app.metadata.generation);
+                let newest = self.ctx.apps.get(&key).and_then(|app| app.generation);
                 if newest.is_none_or(|newest| newest > self.generation) {
                     return;
                 }

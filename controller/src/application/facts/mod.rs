@@ -14,7 +14,6 @@ use vela_apply::policy::ApplyOnce;
 
 pub use vela_api::annotation_of as annotation;
 
-use crate::context::Context;
 use crate::events::About;
 
 /// The publishVersion recorded on a revision or wanted by an Application, `""` if there is none.
@@ -27,21 +26,6 @@ pub fn publish_version(metadata: &ObjectMeta) -> &str {
 #[must_use]
 pub fn label<'m>(metadata: &'m ObjectMeta, key: &str) -> &'m str {
     metadata.labels.as_ref().and_then(|map| map.get(key)).map(String::as_str).unwrap_or_default()
-}
-
-/// Whether this shard, and this version of the controller, handles the Application. One that is in no shard nobody handles.
-pub(crate) fn is_ours(ctx: &Context, app: &Application) -> bool {
-    let shard = label(&app.metadata, names::label::SCHEDULED_SHARD_ID);
-    if ctx.settings.shard.as_deref().is_some_and(|ours| ours != shard) {
-        return false;
-    }
-    // Several versions may run at once during an upgrade: the annotation chooses.
-    let required = annotation(&app.metadata, names::annotation::CONTROLLER_VERSION_REQUIRE);
-    if required.is_empty() {
-        !ctx.settings.ignore_without_version
-    } else {
-        required == ctx.settings.version
-    }
 }
 
 /// Whether a new content of a definition makes a new revision.

@@ -130,9 +130,10 @@ pub(in crate::application) async fn fail(
 /// Processes died over the Application: it is left as it is, and says so. How long.
 pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
     // A replica of another shard must not write about it.
-    let app = ctx.apps.get(key).filter(|app| facts::is_ours(ctx, app))?;
-    let generation = app.metadata.generation.unwrap_or_default();
+    let known = ctx.apps.get(key).filter(|app| ctx.settings.handles(&app.outline))?;
+    let generation = known.generation.unwrap_or_default();
     let (left, deaths) = ctx.in_flight.set_aside(Subject::application(key), generation)?;
+    let Ok(Some(app)) = ctx.application(key).await else { return Some(left) };
     let message = messages::set_aside("application", deaths);
     let mut wanted = app.status.clone();
     let now = Timestamp::now();
@@ -156,9 +157,10 @@ pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
 /// The API server's answer.
 pub(crate) async fn report_no_shard(
     ctx: &AppContext,
-    app: &Application,
+    key: &Key,
     message: &str,
 ) -> Result<(), ApiError> {
+    let Some(app) = ctx.application(key).await? else { return Ok(()) };
     let mut wanted = app.status.clone();
     let synced =
         Condition::new(types::SYNCED, "False", reason::NO_SHARD, message, Timestamp::now());
@@ -169,7 +171,7 @@ pub(crate) async fn report_no_shard(
             "metadata": {"resourceVersion": app.metadata.resource_version},
             "status": {"conditions": wanted.conditions},
         });
-        write::patch_part(ctx, app, "status", &diff).await?;
+        write::patch_part(ctx, &app, "status", &diff).await?;
     }
     Ok(())
 }
@@ -182,7 +184,7 @@ pub(crate) async fn report_panic(ctx: &AppContext, key: &Key, ended: &Ended) {
         Ended::Normally | Ended::Failed(_) => return,
     };
     // It may be gone by now, which may have been the reason.
-    let Some(app) = ctx.apps.get(key) else { return };
+    let Ok(Some(app)) = ctx.application(key).await else { return };
     ctx.events.emit(&facts::about(&app), Severity::Warning, "ReconcileError", &message, "");
     let mut wanted = app.status.clone();
     let now = Timestamp::now();

@@ -17,6 +17,7 @@ use vela_apply::plan::PatchKind;
 use vela_cluster::{ApiError, Identity, Stored};
 
 use crate::application::context::AppContext;
+use crate::cached::Cached;
 use crate::messages;
 use crate::queue::{Key, Next};
 
@@ -218,7 +219,7 @@ pub async fn vanished(
     }
     // Our own writes may have put it back into the cache after its deletion event.
     let key = session.key();
-    let same = |found: &Arc<Application>| found.metadata.uid == app.metadata.uid;
+    let same = |found: &Arc<Cached>| app.metadata.uid.as_deref().unwrap_or_default() == &*found.uid;
     if let Some(last) = session.ctx.apps.get(&key).filter(same) {
         session.ctx.drop(&key, last.version());
     }

@@ -60,7 +60,8 @@ pub(super) async fn check(
     let holder = found.iter().find(|it| is_meant || is_of(it, &params.name, &params.namespace));
     // A suspended HelmRelease has let go.
     let Some(holder) = holder.filter(|it| !is_suspended(it)) else { return Ok(()) };
-    let app = at.session.ctx.apps.get(&at.session.key());
+    let app = at.session.ctx.application(&at.session.key()).await;
+    let app = app.map_err(|error| ReleaseError::Io(KIND.to_owned(), error))?;
     let key = names::annotation::RELEASE_ADOPT_FLUX;
     if app.is_some_and(|app| facts::annotation(&app.metadata, key) == "true") {
         return Ok(());

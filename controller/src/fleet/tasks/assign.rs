@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::info;
-use vela_api::Application;
 use vela_cluster::{Key, Stored as _};
 use vela_shard::{PoolName, Slot, Table, bucket_of, has_lease};
 
 use super::Runner;
 use crate::application;
+use crate::cached::Cached;
 use crate::fleet::state::{Changes, Standing};
 use crate::fleet::working::Working;
-use crate::fleet::{clock, pool_annotation, shard_label, takeover};
+use crate::fleet::{clock, takeover};
 use crate::metrics::{BucketCounts, number};
 use crate::queue::Class;
 
@@ -49,7 +49,7 @@ impl Runner {
         if !opened.is_empty() || changes.has_other_pools {
             // They belong to a shard that is the fleet's now, or to a pool that came or went.
             self.queue(|app| {
-                let shard = shard_label(app);
+                let shard = &*app.outline.shard;
                 opened.contains(shard) || (changes.has_other_pools && !shard.is_empty())
             });
         }
@@ -99,9 +99,8 @@ impl Runner {
     /// The Applications of slots that were taken over are queued; what is remembered of those that went is forgotten.
     fn take(&self, changes: &Changes) {
         let table = self.fleet.state.lock().member.table().map(Arc::clone);
-        let is_in = |app: &Application, slots: &BTreeSet<Slot>| {
-            slots.contains(&slot(app, table.as_deref()))
-        };
+        let is_in =
+            |app: &Cached, slots: &BTreeSet<Slot>| slots.contains(&slot(app, table.as_deref()));
         let mut with_apps = BTreeSet::new();
         for app in takeover::chosen(&self.context, |app| is_in(app, &changes.taken)) {
             self.context.forget(&app.key());
@@ -121,10 +120,9 @@ impl Runner {
     }
 
     /// Queues Applications, those that somebody waits for before those that are only checked: thousands may come at once.
-    fn queue(&self, choose: impl Fn(&Application) -> bool) {
+    fn queue(&self, choose: impl Fn(&Cached) -> bool) {
         for app in takeover::chosen(&self.context, choose) {
-            let is_observed = app.metadata.generation == Some(app.status.observed_generation);
-            let is_settled = is_observed && app.metadata.deletion_timestamp.is_none();
+            let is_settled = app.is_observed() && !app.outline.is_deleting;
             self.context.queue.add(app.key(), if is_settled { Class::Scan } else { Class::Edit });
         }
     }
@@ -168,7 +166,7 @@ impl Runner {
             if let Slot::Bucket(pool, _) = slot(app, table.as_deref()) {
                 *counts.entry(pool).or_default() += 1;
             }
-            if application::recurs(&self.context, app) {
+            if application::recurs(&self.context, &app.outline) {
                 recurring.push(app.key());
             }
         }
@@ -213,9 +211,9 @@ impl Runner {
     }
 
     /// The fleet elects on the Leases of shards that labels and pools name, and of no others: those expire.
-    fn forget_shards(&self, apps: &[Arc<Application>]) {
+    fn forget_shards(&self, apps: &[Arc<Cached>]) {
         let named: BTreeSet<&str> =
-            apps.iter().map(|app| shard_label(app)).filter(|shard| has_lease(shard)).collect();
+            apps.iter().map(|app| &*app.outline.shard).filter(|shard| has_lease(shard)).collect();
         let mut state = self.fleet.state.lock();
         let pools = state.pools.clone();
         state
@@ -225,8 +223,8 @@ impl Runner {
 }
 
 /// The slot of an Application.
-fn slot(app: &Application, table: Option<&Table>) -> Slot {
-    let (key, pool) = (app.key(), pool_annotation(app));
+fn slot(app: &Cached, table: Option<&Table>) -> Slot {
+    let (key, pool) = (app.key(), &*app.outline.pool);
     let bucket = bucket_of(&key.namespace, &key.name);
     table.map_or_else(|| Slot::Bucket(pool.into(), bucket), |table| table.slot(pool, bucket))
 }

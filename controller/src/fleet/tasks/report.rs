@@ -5,17 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use tracing::warn;
-use vela_api::Application;
 use vela_api::names::event;
 use vela_cluster::Stored as _;
 use vela_shard::{Holder, bucket_of, has_lease, pool_of};
 
 use super::Runner;
-use crate::application::facts;
 use crate::application::lifecycle::failure;
+use crate::cached::Cached;
 use crate::events::Severity;
+use crate::fleet::lease;
 use crate::fleet::state::MAX_SHARDS;
-use crate::fleet::{lease, pool_annotation, shard_label};
 use crate::messages;
 
 /// How often an event is repeated, in seconds.
@@ -32,8 +31,8 @@ impl Runner {
             return;
         }
         for app in self.context.apps.all() {
-            let (key, shard) = (app.key(), shard_label(&app));
-            let is_here = working.has(pool_annotation(&app), bucket_of(&key.namespace, &key.name));
+            let (key, shard) = (app.key(), &*app.outline.shard);
+            let is_here = working.has(&app.outline.pool, bucket_of(&key.namespace, &key.name));
             if let Some(holder) = foreign.get(shard).filter(|_| is_here) {
                 self.warn(&app, event::FOREIGN_SHARD, &messages::foreign_shard(shard, holder));
             } else if is_here
@@ -54,7 +53,7 @@ impl Runner {
             if is_leading && is_deserted {
                 let message = messages::no_shard(shard);
                 self.warn(&app, event::NO_SHARD, &message);
-                let work = failure::report_no_shard(&self.context, &app, &message);
+                let work = failure::report_no_shard(&self.context, &key, &message);
                 if let Some(Err(error)) = self.fleet.lead(work).await {
                     warn!(%error, key = %key, "the condition could not be written");
                 }
@@ -63,9 +62,9 @@ impl Runner {
     }
 
     /// Once an hour.
-    fn warn(&self, app: &Application, reason: &str, message: &str) {
+    fn warn(&self, app: &Cached, reason: &str, message: &str) {
         let hour = Timestamp::now().as_second().div_euclid(EVENT_PERIOD).to_string();
-        self.context.events.emit(&facts::about(app), Severity::Warning, reason, message, &hour);
+        self.context.events.emit(&app.about(), Severity::Warning, reason, message, &hour);
     }
 
     /// The shards whose Leases controllers outside of the fleet hold, with those.

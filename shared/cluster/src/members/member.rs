@@ -23,6 +23,7 @@ use super::secret::{Access, Cluster};
 use super::state::{Health, Heard, State};
 use crate::budget::Budget;
 use crate::client::ClientOptions;
+use crate::share::Share;
 use crate::{Discovery, Error, LiveObjects, ObjectClient};
 
 /// How long a probe waits for an answer.
@@ -50,6 +51,8 @@ pub struct Connecting {
     pub notify: MemberNotify,
     /// How much of their objects is kept.
     pub budget: Arc<Budget>,
+    /// Whose objects are kept as they are.
+    pub share: Arc<Share>,
     /// What vouches for the control plane's own API server ([`super::own_authority`]).
     pub authority: String,
     /// What runs beside.
@@ -409,7 +412,7 @@ fn connected(
         Arc::clone(&io),
         Arc::new(move |owner: &Owner| notify(&cluster, owner)),
         (connecting.tasks.clone(), stop.clone()),
-        Arc::clone(&connecting.budget),
+        (Arc::clone(&connecting.budget), Arc::clone(&connecting.share)),
     );
     Connection { io, live }
 }

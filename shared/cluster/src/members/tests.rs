@@ -14,6 +14,7 @@ pub(super) fn registry() -> (Members, Arc<Mutex<Vec<String>>>) {
     let reported = Arc::new(Mutex::new(Vec::new()));
     let hear = Arc::clone(&reported);
     let connecting = Connecting {
+        share: Arc::default(),
         options: ClientOptions::new("vela-controller/test"),
         rules: SecretRules::default(),
         notify: Arc::new(|_, _| {}),

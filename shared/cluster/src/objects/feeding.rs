@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource};
 use kube::core::PartialObjectMeta;
@@ -20,8 +21,9 @@ use crate::completed;
 use crate::error::Class;
 use crate::observed::Observed;
 use crate::request::{ApiError, ObjectClient};
+use crate::share::Share;
 use crate::store::{Key, Stored as _};
-use crate::watch::{Config, Event, WatchError, events};
+use crate::watch::{Config, Event, Relisted, WatchError, events};
 
 /// An object as a watch brings it.
 trait Brought: Send {
@@ -82,6 +84,7 @@ pub(super) struct Feeding {
     pub(super) key: VersionKind,
     pub(super) kinds: Arc<Kinds>,
     pub(super) account: Arc<Account>,
+    pub(super) share: Arc<Share>,
     pub(super) notify: Notify,
     pub(super) own: bool,
 }
@@ -139,20 +142,22 @@ impl Feeding {
                 "" => Api::<Part>::all_with(client, resource),
                 _ => Api::<Part>::namespaced_with(client, namespace, resource),
             };
-            self.follow(events(&resource.kind, api, config), watched).await
+            let begin = || events(&resource.kind, api.clone(), config.clone()).boxed();
+            self.follow(begin, watched).await
         } else {
             let api = match namespace {
                 "" => Api::<Observed<Value>>::all_with(client, resource),
                 _ => Api::<Observed<Value>>::namespaced_with(client, namespace, resource),
             };
-            self.follow(events(&resource.kind, api, config), watched).await
+            let begin = || events(&resource.kind, api.clone(), config.clone()).boxed();
+            self.follow(begin, watched).await
         }
     }
 
     /// Keeps a store as the cluster is.
-    async fn follow<O: Brought>(
+    async fn follow<'a, O: Brought>(
         &self,
-        events: impl Stream<Item = Result<Event<O>, WatchError>> + Send,
+        begin: impl Fn() -> BoxStream<'a, Result<Event<O>, WatchError>>,
         watched: &Watched,
     ) -> Over {
         let Watched { store, ended, completed, listing, .. } = watched;
@@ -161,14 +166,31 @@ impl Feeding {
         let (mut before, mut listed) = (HashSet::new(), HashSet::new());
         // Bytes of a list that is not complete yet: it may never be.
         let mut incoming = Incoming { bytes: 0, takes_over: 0, charged: 0, account };
-        let mut events = std::pin::pin!(events);
+        let mut events = Relisted::new(begin);
+        let mut changes = self.share.subscribe();
+        let mut keeping = changes.borrow_and_update().clone();
+        let mut generation = keeping.generation;
         let notify_of = |live: &Live| notify_owners(live, &self.notify);
         let is_known = |object: &O| {
             store.get(&object.key()).is_some_and(|known| known.version() == object.version())
         };
-        while let Some(event) = events.next().await {
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                Ok(()) = changes.changed() => {
+                    keeping = changes.borrow_and_update().clone();
+                    watched.retain(&keeping, account);
+                    if keeping.generation > generation {
+                        generation = keeping.generation;
+                        events.relist();
+                    }
+                    continue;
+                }
+            };
+            let Some(event) = event else { return Over::Unused };
             match event {
                 Ok(Event::Init) => {
+                    generation = keeping.generation;
                     (before, listed) = (ended.all(), HashSet::new());
                     incoming.end();
                     incoming.takes_over = watched.bytes.load(Ordering::Relaxed);
@@ -179,7 +201,7 @@ impl Feeding {
                         let mut listing = listing.lock();
                         (listing.since, listing.failed) = (Instant::now(), None);
                     }
-                    let live = object.live(resource);
+                    let live = object.live(resource).kept(&keeping);
                     if ended.has(&live.uid) {
                         listed.insert(live.uid);
                     } else if live.owner.is_some() {
@@ -193,10 +215,8 @@ impl Feeding {
                 Ok(Event::InitDone) => {
                     ended.keep(&before, &listed);
                     let changed = store.end_list();
-                    let bytes = store.all().iter().map(|live| live.cost()).sum();
-                    watched.release(account);
                     incoming.end();
-                    watched.change(bytes, 0, account);
+                    watched.count(account);
                     for (key, old) in changed {
                         let present = store.get(&key);
                         // It went while nobody watched.
@@ -215,7 +235,7 @@ impl Feeding {
                 // The echo of a write of ours costs nothing more.
                 Ok(Event::Apply(object)) if is_known(&object) => {}
                 Ok(Event::Apply(object)) => {
-                    let live = object.live(resource);
+                    let live = object.live(resource).kept(&keeping);
                     let (key, owner) = (live.key(), live.owner.clone());
                     if ended.has(&live.uid) {
                         continue;
@@ -270,7 +290,6 @@ impl Feeding {
                 }
             }
         }
-        Over::Unused
     }
 }
 

@@ -27,6 +27,7 @@ use crate::error::Class;
 use crate::parking;
 use crate::postponed;
 use crate::request::{ApiError, ObjectClient, Target};
+use crate::share::{Keeping, Share};
 use crate::store::{Key, Store, Stored};
 use feeding::Feeding;
 
@@ -164,6 +165,22 @@ impl Live {
         self.owner.as_ref() == Some(app) || self.sharers.contains(app)
     }
 
+    /// Whether an Application is concerned whose objects are kept.
+    fn is_kept(&self, keeping: &Keeping) -> bool {
+        keeping.is_everything
+            || self
+                .concerned()
+                .any(|app| keeping.keeps(Some(Key::new(&*app.namespace, &*app.name))))
+    }
+
+    /// It as far as it is kept.
+    fn kept(self, keeping: &Keeping) -> Self {
+        match self.is_kept(keeping) {
+            true => self,
+            false => self.head().unwrap_or(self),
+        }
+    }
+
     /// The Applications that a change of it concerns: whoever shares it has to see when it is gone, or created again by the
     /// owner, who knows of nobody then.
     fn concerned(&self) -> impl Iterator<Item = &Owner> {
@@ -178,6 +195,22 @@ impl Stored for Live {
     }
     fn version(&self) -> &str {
         &self.version
+    }
+    fn is_whole(&self) -> bool {
+        !matches!(self.text, Text::Absent)
+    }
+    fn head(&self) -> Option<Self> {
+        Some(Self {
+            key: self.key.clone(),
+            version: self.version.clone(),
+            uid: self.uid.clone(),
+            owner: self.owner.clone(),
+            sharers: self.sharers.clone(),
+            deleting: self.deleting,
+            manager: self.manager.clone(),
+            content: self.content,
+            text: Text::Absent,
+        })
     }
 }
 
@@ -326,6 +359,19 @@ impl Watched {
         account.change(more, less);
     }
 
+    /// Others are kept as they are than before.
+    fn retain(&self, keeping: &Keeping, account: &Account) {
+        self.store.retain(|live| live.is_kept(keeping));
+        self.count(account);
+    }
+
+    /// Counts what all of its objects take.
+    fn count(&self, account: &Account) {
+        let bytes = self.store.all().iter().map(|live| live.cost()).sum();
+        self.release(account);
+        self.change(bytes, 0, account);
+    }
+
     /// Nothing of it is kept any more.
     fn release(&self, account: &Account) {
         account.change(0, self.bytes.swap(0, Ordering::Relaxed));
@@ -370,6 +416,8 @@ pub struct LiveObjects {
     io: Arc<ObjectClient>,
     kinds: Arc<Kinds>,
     account: Arc<Account>,
+    /// Whose objects are kept as they are; of the others the metadata are.
+    share: Arc<Share>,
     notify: Notify,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -393,7 +441,14 @@ impl LiveObjects {
         stop: CancellationToken,
     ) -> Self {
         let account = Arc::new(Account::of(Arc::new(Budget::unlimited())));
-        Self { io, kinds: Arc::default(), account, notify, tasks, stop, own: true }
+        let share = Arc::default();
+        Self { io, kinds: Arc::default(), account, share, notify, tasks, stop, own: true }
+    }
+
+    /// Whose objects are kept as they are.
+    #[must_use]
+    pub fn share(&self) -> &Arc<Share> {
+        &self.share
     }
 
     /// Those of a member, of which no more is kept than the budget has room for. Whoever asks has found the member by the
@@ -403,10 +458,10 @@ impl LiveObjects {
         io: Arc<ObjectClient>,
         notify: Notify,
         (tasks, stop): (TaskTracker, CancellationToken),
-        budget: Arc<Budget>,
+        (budget, share): (Arc<Budget>, Arc<Share>),
     ) -> Self {
         let account = Arc::new(Account::of(budget));
-        Self { own: false, account, ..Self::new(io, notify, tasks, stop) }
+        Self { own: false, account, share, ..Self::new(io, notify, tasks, stop) }
     }
 
     /// Bytes that all objects take, about.
@@ -517,6 +572,7 @@ impl LiveObjects {
             key,
             kinds: Arc::clone(&self.kinds),
             account: Arc::clone(&self.account),
+            share: Arc::clone(&self.share),
             notify: Arc::clone(&self.notify),
             own: self.own,
         };
@@ -560,13 +616,12 @@ impl LiveObjects {
             Err(ApiError::Listing { .. }) if self.own => return self.read(api_version, key).await,
             listed => listed.inspect_err(postponed::note)?,
         };
-        match watched.shape {
-            Shape::Whole => Ok(self.find(&watched, api_version, key).await),
-            Shape::Metadata => match self.find(&watched, api_version, key).await {
-                Some(_) => self.read(api_version, key).await,
-                None => Ok(None),
-            },
-            Shape::Unwatched => self.read(api_version, key).await,
+        if watched.shape == Shape::Unwatched {
+            return self.read(api_version, key).await;
+        }
+        match self.find(&watched, api_version, key).await {
+            Some(live) if !live.is_whole() => self.read(api_version, key).await,
+            found => Ok(found),
         }
     }
 
@@ -623,7 +678,7 @@ impl LiveObjects {
     pub fn wrote(&self, api_version: &str, kind: &str, answer: Value) {
         if let Some(watched) = self.where_seen(api_version, kind, namespace(&answer)) {
             let live = match watched.shape {
-                Shape::Whole => Live::of(answer),
+                Shape::Whole => Live::of(answer).kept(&self.share.now()),
                 Shape::Metadata => Live::of_metadata(answer),
                 Shape::Unwatched => return,
             };

@@ -110,6 +110,14 @@ fn member_of(
     of: Box<Namespace>,
     budget: impl Into<Arc<Budget>>,
 ) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
+    member_with(page, of, (budget.into(), Arc::default()))
+}
+
+fn member_with(
+    page: Box<Page>,
+    of: Box<Namespace>,
+    kept: (Arc<Budget>, Arc<Share>),
+) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::<Mutex<Vec<String>>>::default();
     let (paths, page, of) = (Arc::clone(&seen), Arc::new(page), Arc::new(of));
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -143,7 +151,7 @@ fn member_of(
     });
     let io = Arc::new(ObjectClient::new(kube::Client::new(service, "default")));
     let tasks = (TaskTracker::new(), CancellationToken::new());
-    (Arc::new(LiveObjects::of_member(io, Arc::new(|_| {}), tasks, budget.into())), seen)
+    (Arc::new(LiveObjects::of_member(io, Arc::new(|_| {}), tasks, kept)), seen)
 }
 
 fn list(items: &[Value], next: &str) -> (u16, Value) {
@@ -333,4 +341,49 @@ fn large_objects_come_back_whole() {
     let small = serde_json::json!({"metadata": {"name": "a"}});
     assert!(matches!(Live::of(small.clone()).text, Text::Plain(_)));
     assert_eq!(Live::of(small.clone()).value(), small);
+}
+
+/// Of the objects of Applications that another replica works on only the metadata are kept; what such an object says is read. Once
+/// they are this replica's they are listed.
+#[tokio::test]
+async fn of_other_replicas_objects_the_metadata_are_kept() {
+    let share = Arc::new(Share::default());
+    let keep = |generation, names: &'static str| {
+        let since = Arc::new(move |app: &Key| names.contains(&*app.name).then_some(1));
+        share.set(Keeping { generation, since, is_everything: false });
+    };
+    keep(1, "b");
+    let of = |app: &str| {
+        let mut map = config_map(&format!("of-{app}"), 10);
+        map["metadata"]["labels"]["app.oam.dev/name"] = app.into();
+        map
+    };
+    let all = [of("a"), of("b")];
+    let page = Box::new(move |_, _: &str| list(&all, ""));
+    let kept = (Arc::new(Budget::unlimited()), Arc::clone(&share));
+    let (live, seen) = member_with(page, Box::new(|_| denial()), kept);
+    let store = live.kind("v1", "ConfigMap").await.unwrap();
+    let is_whole = |app: &str| store.get(&Key::new("n", format!("of-{app}"))).unwrap().is_whole();
+    assert_eq!((is_whole("a"), is_whole("b")), (false, true));
+    let reads = |name: &str| {
+        let path = format!("/api/v1/namespaces/n/configmaps/{name}");
+        seen.lock().iter().filter(|it| **it == path).count()
+    };
+    for name in ["of-a", "of-b"] {
+        let found = live.get_served("v1", &key(name)).await.unwrap().unwrap();
+        assert!(found.value()["data"]["v"].is_string(), "{name}");
+    }
+    assert_eq!((reads("of-a"), reads("of-b")), (1, 0));
+    let before = live.bytes();
+    keep(2, "ab");
+    while !is_whole("a") {
+        tokio::task::yield_now().await;
+    }
+    assert!(is_whole("b") && live.bytes() > before);
+    keep(2, "a");
+    while is_whole("b") {
+        tokio::task::yield_now().await;
+    }
+    assert!(is_whole("a"));
+    assert_eq!(seen.lock().iter().filter(|it| *it == "/api/v1/configmaps").count(), 4);
 }

@@ -75,7 +75,7 @@ pub(super) async fn carry_out(
 
 fn is_newest(session: &Session<'_>, generation: Option<i64>) -> bool {
     let key = session.key();
-    session.ctx.apps.get(&key).is_some_and(|app| app.metadata.generation == generation)
+    session.ctx.apps.get(&key).is_some_and(|app| app.generation == generation)
 }
 
 /// What came of an action.

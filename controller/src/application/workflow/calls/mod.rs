@@ -141,8 +141,8 @@ impl Calling<'_, '_, '_> {
             ("config", "delete") | ("op", "delete-config") => {
                 self.delete_config(&call.params).await.into()
             }
-            ("oam" | "op", "load") => self.load(&call.params, false).into(),
-            ("oam" | "op", "load-comps-in-order") => self.load(&call.params, true).into(),
+            ("oam" | "op", "load") => self.load(&call.params, false).await.into(),
+            ("oam" | "op", "load-comps-in-order") => self.load(&call.params, true).await.into(),
             ("oam" | "op", "load-policies") => self.load_policies().into(),
             ("oam" | "op", "component-apply") => self.apply_component(&call.params).await.into(),
             ("oam" | "op", "component-render") => self.render_component(&call.params).await.into(),

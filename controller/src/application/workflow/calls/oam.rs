@@ -27,7 +27,7 @@ fn bare(component: &ApplicationComponent) -> Value {
 }
 
 impl Calling<'_, '_, '_> {
-    pub(super) fn load(&self, params: &Value, in_order: bool) -> Result<Value, StepError> {
+    pub(super) async fn load(&self, params: &Value, in_order: bool) -> Result<Value, StepError> {
         let own = &self.session.owner;
         let components = match text(params, "app") {
             "" => self.run.app.spec.components.clone(),
@@ -35,9 +35,9 @@ impl Calling<'_, '_, '_> {
             name => {
                 // From the cache, in the own namespace: other namespaces are none of the author's
                 // business.
-                let other = self.session.ctx.apps.get(&Key::new(&*own.namespace, name));
-                let other = other.ok_or_else(|| messages::no_such_application(name))?;
-                other.spec.components.clone()
+                let key = Key::new(&*own.namespace, name);
+                let other = self.session.ctx.application(&key).await?;
+                other.ok_or_else(|| messages::no_such_application(name))?.spec.components
             }
         };
         let value = if in_order {
