@@ -300,6 +300,15 @@ impl BenchEnv {
     }
 }
 
+/// How long a change took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Took {
+    /// Until the API server had accepted it.
+    pub(crate) accepted: Duration,
+    /// Until its effect was there.
+    pub(crate) all: Duration,
+}
+
 /// The time from a change until a Deployment is so, by a watch that began before: asking again and again would take more of the
 /// machine than what is measured.
 pub(crate) async fn time_until(
@@ -308,7 +317,7 @@ pub(crate) async fn time_until(
     limit: Duration,
     change: impl Future<Output = kube::Result<()>>,
     mut is_so: impl FnMut(&Deployment) -> bool,
-) -> Result<Duration> {
+) -> Result<Took> {
     let one = format!("metadata.name={name}");
     // The version of the list is the present one; the object's may be too old to watch from.
     let now = all.list_metadata(&ListParams::default().fields(&one)).await?.metadata;
@@ -318,9 +327,12 @@ pub(crate) async fn time_until(
     let mut changes = pin!(all.watch(&one, &version).await?);
     let since = Instant::now();
     change.await?;
+    let accepted = since.elapsed();
     while let Some(event) = changes.try_next().await? {
         match event {
-            WatchEvent::Modified(object) if is_so(&object) => return Ok(since.elapsed()),
+            WatchEvent::Modified(object) if is_so(&object) => {
+                return Ok(Took { accepted, all: since.elapsed() });
+            }
             WatchEvent::Error(error) => bail!("{name} cannot be watched: {error:?}"),
             _ => {}
         }

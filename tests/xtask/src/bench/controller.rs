@@ -171,7 +171,7 @@ async fn edit(bench_env: &BenchEnv, index: usize, image: &str) -> Result<Duratio
     let (namespace, name) = application_name(index);
     let mut spec = application(index)["spec"].take();
     spec["components"][0]["properties"]["image"] = json!(image);
-    edited(bench_env, &namespace, &name, &spec).await
+    Ok(edited(bench_env, &namespace, &name, &spec).await?.all)
 }
 
 /// Scales a Deployment by hand: the time until it is as the scaler says.
@@ -182,10 +182,11 @@ async fn drifted(bench_env: &BenchEnv, index: usize) -> Result<Duration> {
     let params = PatchParams::default();
     let scale = async { deployments.patch(&name, &params, &patch).await.map(|_| ()) };
     let mut scaled = false;
-    time_until(&deployments, &name, LIMIT, scale, |deployment| {
+    let took = time_until(&deployments, &name, LIMIT, scale, |deployment| {
         let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
         scaled |= replicas == Some(3);
         scaled && replicas == Some(1)
     })
-    .await
+    .await?;
+    Ok(took.all)
 }

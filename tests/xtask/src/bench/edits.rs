@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::bench_env::{BenchEnv, row, time_until};
+use super::bench_env::{BenchEnv, Took, row, time_until};
 
 /// How long one edit may take.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -19,7 +19,7 @@ pub(super) async fn edited(
     namespace: &str,
     name: &str,
     spec: &Value,
-) -> Result<Duration> {
+) -> Result<Took> {
     let deployments: Api<Deployment> = Api::namespaced(bench_env.client.clone(), namespace);
     let image = spec["components"][0]["properties"]["image"].as_str();
     let patch = Patch::Merge(json!({ "spec": spec }));
