@@ -78,9 +78,9 @@ pub struct Kind<'s> {
     pub whose: Whose,
 }
 
-/// Watches a kind for ever. `trim` drops what nobody needs before an object is kept, and says whether it is kept as a whole;
-/// `on_change` is called for every change that is not the echo of a write of ours. What is not kept is not read. When more is to be kept than before, the kind is listed again
-/// while the watch goes on until the list is complete.
+/// Watches a kind for ever. `trim` makes what is kept of an object, of the whole of it or for its head only; `on_change` is called for
+/// every change that is not the echo of a write of ours. What is not kept is not read. When more is to be kept than before, the kind
+/// is listed again while the watch goes on until the list is complete.
 pub async fn feed<K, T>(
     client: Client,
     kind: Kind<'_>,

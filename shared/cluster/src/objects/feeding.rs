@@ -180,7 +180,8 @@ impl Feeding {
                 Ok(()) = changes.changed() => {
                     keeping = changes.borrow_and_update().clone();
                     watched.retain(&keeping, account);
-                    if keeping.generation > generation {
+                    // Metadata only are kept of all of them.
+                    if keeping.generation > generation && watched.shape == Shape::Whole {
                         generation = keeping.generation;
                         events.relist();
                     }
