@@ -106,9 +106,11 @@ impl Machine<'_> {
 
     /// Whether a conjunct with id `f` is evidence for requirement `r`.
     fn is_evidence(&self, f: CloseId, r: CloseId) -> bool {
-        if self.under(f, r) {
-            return true;
-        }
+        self.under(f, r) || self.embedding_beside(f, r).is_some()
+    }
+
+    /// What a requirement came through that is embedded next to a conjunct.
+    fn embedding_beside(&self, f: CloseId, r: CloseId) -> Option<CloseId> {
         // A field next to an embedding: `{#A, b: 1}` may have `b` although `#A` does not. It came
         // through the literal that embeds, and not through the embedded occurrence, which allows
         // its own fields only.
@@ -116,11 +118,27 @@ impl Machine<'_> {
         while !cur.is_none() {
             let node = self.s.close[cur.idx()];
             if node.embedded && self.under(f, node.parent) && !self.under(f, cur) {
-                return true;
+                return Some(cur);
             }
             cur = node.parent;
         }
-        false
+        None
+    }
+
+    /// Whether what is embedded a second time stands beside itself: in `{{a}, {a}}` all of `a` is said twice, and
+    /// what its parts do not allow of each other they do not allow of the same parts next to them.
+    fn is_embedded_too(&self, w: Vid, c: &Conj, r: CloseId) -> bool {
+        if self.under(c.close, r) {
+            return false;
+        }
+        let Some(embedding) = self.embedding_beside(c.close, r) else { return false };
+        self.v(w).conjs.iter().any(|twin| {
+            twin.src == c.src
+                && twin.close != c.close
+                && self.is_same_env(twin.env, c.env)
+                && self.under(twin.close, embedding)
+                && !self.is_evidence(twin.close, r)
+        })
     }
 
     /// Requirements a field inherits: the recursive ones it has evidence for.
@@ -209,7 +227,10 @@ impl Machine<'_> {
                 return !self.v(w).conjs.is_empty() || extra.opens.contains(&req.id);
             }
             // Evidence comes from a conjunct of the field, or from a `...` that came the same way.
-            self.v(w).conjs.iter().any(|c| self.is_evidence(c.close, req.id))
+            self.v(w)
+                .conjs
+                .iter()
+                .any(|c| self.is_evidence(c.close, req.id) && !self.is_embedded_too(w, c, req.id))
                 || extra.opens.iter().any(|o| self.is_evidence(*o, req.id))
         })
     }

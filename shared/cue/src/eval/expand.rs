@@ -700,15 +700,14 @@ impl Machine<'_> {
     /// Notes a disjunction among the conjuncts; in a candidate, takes the alternative that was
     /// chosen for it.
     pub(crate) fn add_disj(&mut self, v: Vid, conj: Conj, nodes: Option<std::sync::Arc<Vec<Vid>>>) {
-        let extra = self.extra(v);
         // One expression may come several times, in different frames. Its occurrences are counted,
         // and candidates count the same way, since they distribute the same conjuncts in the same
         // order.
         let mut nth = 0;
         let mut again = false;
-        for (src, env) in &extra.seen {
+        for (src, env) in self.v(v).extra.iter().flat_map(|x| &x.seen) {
             if *src == conj.src {
-                if *env == conj.env && nodes.is_none() {
+                if self.is_same_env(*env, conj.env) && nodes.is_none() {
                     // The same disjunction once more: the same choice.
                     again = true;
                     break;
@@ -716,6 +715,7 @@ impl Machine<'_> {
                 nth += 1;
             }
         }
+        let extra = self.extra(v);
         if !again {
             extra.seen.push((conj.src, conj.env));
         }

@@ -256,6 +256,22 @@ impl<'a> Machine<'a> {
         id
     }
 
+    /// Whether two frames are those of one literal in one place: a literal that is distributed to a vertex twice
+    /// has a frame each time.
+    pub(crate) fn is_same_env(&self, mut a: EnvId, mut b: EnvId) -> bool {
+        while a != b {
+            if a.is_none() || b.is_none() {
+                return false;
+            }
+            let (of_a, of_b) = (self.s.envs[a.idx()], self.s.envs[b.idx()]);
+            if of_a.vertex != of_b.vertex || of_a.key != of_b.key {
+                return false;
+            }
+            (a, b) = (of_a.up, of_b.up);
+        }
+        true
+    }
+
     /// The frame `up` levels out.
     pub(crate) fn env_up(&self, mut env: EnvId, up: u32) -> Env {
         for _ in 0..up {

@@ -161,3 +161,30 @@ fn what_is_not_allowed_and_goes_on_without_end_goes_on_without_end() {
         ("#T: {}\nts: #T & {a: b: tt}\ntt: 1", "eval"),
     ]);
 }
+
+#[test]
+fn what_is_embedded_twice_does_not_stand_beside_itself() {
+    let check = |out: &str, expected: &str| {
+        let text = format!("#x: {{b: 2}}\n_in: {{foo: {{a: 1}} & #x | 3}}\nout: {out}");
+        super::table(&[(text.as_str(), expected)]);
+    };
+    for out in [
+        "{{_in}, {_in}}",
+        "{{_in}, {{_in}}}",
+        "{if true {_in}, if true {_in}}",
+        "{for v in [_in, _in] {v}}",
+        "{close({_in}), {_in}}",
+    ] {
+        check(out, r#"{"out":{"foo":3}}"#);
+    }
+    check("{{_in}, {_in, foo: a: 1}}", r#"{"out":{"foo":{"a":1,"b":2}}}"#);
+    check("{{_in}, {_in, c: 1}}", r#"{"out":{"foo":3,"c":1}}"#);
+    super::table(&[
+        ("#x: b: 2\n_i: {a: 1} & #x | 3\no: {{f: _i}, {f: _i}}", r#"{"o":{"f":3}}"#),
+        ("#x: {a: int} | *{b: 2}\n_i: {f: a: 1, f: #x}\no: {{_i}, {_i}}", r#"{"o":{"f":{"a":1}}}"#),
+        (
+            "#x: b: 2\n_i: f: a: 1\n_j: f: {a: 1} & #x | 3\no: {{_i}, {_j}}",
+            r#"{"o":{"f":{"a":1,"b":2}}}"#,
+        ),
+    ]);
+}
