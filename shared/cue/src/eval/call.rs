@@ -510,7 +510,14 @@ impl Machine<'_> {
         };
         // A function of values needs them whole, one of nodes only what it measures.
         for (val, &arg) in vals.iter_mut().zip(args).take(concrete) {
-            if !val.is_atom() {
+            // What a validator compares with has to be known when there is a value to compare.
+            if validator && self.is_open_scalar(val) {
+                if let Val::Node(w) = *val
+                    && let Some(default) = self.default_of(w)
+                {
+                    *val = default;
+                }
+            } else if !val.is_atom() {
                 let open = std::mem::replace(val, Val::Top);
                 *val = self.make_concrete(open, arg, "argument")?;
             }
@@ -534,6 +541,23 @@ impl Machine<'_> {
         let result = self.run_std(id, &vals, false, e);
         self.s.validating.pop();
         result
+    }
+
+    /// Whether a value is no choice, struct or list, and not known: a type, a bound and the like.
+    pub(super) fn is_open_scalar(&mut self, val: &Val) -> bool {
+        let Val::Node(w) = val else { return !val.is_atom() };
+        let w = match self.default_of(*w) {
+            Some(Val::Node(chosen)) => self.deref(chosen),
+            Some(val) => return !val.is_atom(),
+            None => self.deref(*w),
+        };
+        let vertex = self.v(w);
+        vertex.phase == Phase::Settled
+            && !vertex.atom.is_atom()
+            && !vertex.is_struct
+            && !vertex.is_list
+            && vertex.error.or(vertex.incomplete).is_none()
+            && !self.has_choice(w)
     }
 
     /// What a struct or list waits for itself; what its fields wait for does not count.

@@ -29,6 +29,7 @@ use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId};
 use crate::kind::Kind;
 use crate::label::Label;
+use crate::std::Run;
 
 impl Machine<'_> {
     /// The kinds of values that a validator can judge.
@@ -97,6 +98,14 @@ impl Machine<'_> {
                 if vals.len() != std.builtin.params.len() {
                     let text = format!("{} is not a validator", self.func_name(id));
                     return Err(self.text_err(Class::Eval, text, x.expr));
+                }
+                // What it compares with was perhaps not known when it was said. Functions of nodes ask for it
+                // themselves.
+                let pure = matches!(std.builtin.run, Run::Pure(_));
+                for val in vals.iter_mut().skip(1) {
+                    if pure && self.is_open_scalar(val) {
+                        *val = self.make_concrete(val.clone(), x.expr, "argument")?;
+                    }
                 }
                 let shown = self.ir.text(x.expr).to_owned();
                 match self.run_std(id, &vals, true, x.expr) {

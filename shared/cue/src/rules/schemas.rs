@@ -101,3 +101,36 @@ fn a_guard_that_names_fields_is_one_of_a_struct() {
         ("a: {_, for k in [] {\"\\(k)\": 1}}", "incomplete"),
     ]);
 }
+
+/// The kind that a field has, or the class of its error.
+#[test]
+fn a_validator_may_wait_for_what_it_compares_with() {
+    use crate::{Limits, Packages, Program};
+    let kind = |text: &str| {
+        let text = format!(
+            "import \"strings\"\nimport \"math\"\nn: int\n{text}\n_m: [math.Pi, strings.ToUpper(\"\")]"
+        );
+        let program = Program::compile("in.cue", &text, &Packages::std()).expect("it compiles");
+        let mut evaluation = program.evaluate(&[], &Limits::default());
+        let root = evaluation.root();
+        let node = evaluation.lookup(root, "x").expect("there is an x");
+        match evaluation.error(node) {
+            Some(errors) => errors.class().name().to_owned(),
+            None => evaluation.kind(node).to_string(),
+        }
+    };
+    for (text, expected) in [
+        ("x: strings.MinRunes(n)", "string"),
+        ("x: strings.MinRunes(>1)", "string"),
+        ("m: *int | 2\nx: strings.MinRunes(m)", "string"),
+        ("x: strings.MinRunes(n) | 5", "(int|string)"),
+        ("x: math.MultipleOf(n) | 3", "number"),
+        ("x: strings.MinRunes(n) & 7", "eval"),
+        ("x: strings.MinRunes(n) & \"a\"", "incomplete"),
+        ("m: 1 | 2\nx: strings.MinRunes(m)", "incomplete"),
+        ("x: strings.MinRunes(n + 1)", "incomplete"),
+        ("y: strings.MinRunes(n)\nx: y.a", "eval"),
+    ] {
+        assert_eq!(kind(text), expected, "{text}");
+    }
+}
