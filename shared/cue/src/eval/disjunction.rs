@@ -601,7 +601,7 @@ impl Machine<'_> {
             self.extra(v).active = None;
             let modes = self.v(c).extra.as_ref().map(|x| x.modes.clone()).unwrap_or_default();
             let r = self.deref(c);
-            asking = asking.or_else(|| self.asks_for_choice(r, v));
+            asking = asking.or_else(|| self.asks_for_choice(r));
             if let Some(e) = self.final_error(r) {
                 causes.push(e);
                 continue;
@@ -647,12 +647,10 @@ impl Machine<'_> {
     }
 
     /// The error of something said of a vertex, whatever alternative is chosen, that asks for its value:
-    /// that is not known before the choice.
-    fn asks_for_choice(&self, c: Vid, v: Vid) -> Option<ErrId> {
-        let asks = |e: ErrId| {
-            let err = &self.s.errs[e.idx()];
-            matches!(err.msg, Msg::Choosing(_)) && err.vertex == v
-        };
+    /// that is not known before the choice. Nor is one that asks for the value of another choice which
+    /// waits for this one.
+    fn asks_for_choice(&self, c: Vid) -> Option<ErrId> {
+        let asks = |e: ErrId| matches!(self.s.errs[e.idx()].msg, Msg::Choosing(_));
         let extra = self.v(c).extra.as_ref()?;
         extra.tasks.iter().find_map(|task| match task.state {
             TaskState::Failed(e) if asks(e) && !self.is_of_choice(task, &extra.choices) => Some(e),

@@ -23,6 +23,19 @@ fn what_asks_for_a_field_is_known_before_its_alternatives_are_chosen() {
 }
 
 #[test]
+fn choices_that_test_each_other_wait_for_each_other() {
+    table(&[
+        ("f: 0 | 1\nf: !=b\nb: 0 | 1\nb: !=f", "cycle"),
+        ("f: *0 | 1\nf: !=b\nb: *0 | 1\nb: !=f", "cycle"),
+        ("f: 0 | 1\nf: >b\nb: 0 | 1\nb: <f", "cycle"),
+        ("f: 0 | 1\nf: !=b\nb: 0 | 1\nb: !=f\nb: 0", r#"{"f":1,"b":0}"#),
+        ("f: 0 | 1\nf: !=b\nb: 0 | 1\nb: !=f\nf: 0", r#"{"f":0,"b":1}"#),
+        ("f: 0 | 1\nf: !=b\nb: *0 | 1", r#"{"f":1,"b":0}"#),
+        ("f: 0 | 1\nf: !=b\nb: 0 | 1", "incomplete"),
+    ]);
+}
+
+#[test]
 fn what_fails_with_every_alternative_does_not_wait_for_the_choice() {
     table(&[
         ("x: 7 | *2\nx: >x & (1 + \"a\")", "eval"),
