@@ -308,11 +308,13 @@ impl Compiler<'_> {
         let alternatives = terms
             .into_iter()
             .rev()
-            .map(|term| match file.ast.expr(term) {
-                ast::Expr::Unary(UnaryOp::Default, x) => {
-                    Alternative { marked: true, expr: self.expr(file, x) }
+            .map(|term| {
+                // A mark more marks nothing else.
+                let mut of = term;
+                while let ast::Expr::Unary(UnaryOp::Default, x) = file.ast.expr(of) {
+                    of = x;
                 }
-                _ => Alternative { marked: false, expr: self.expr(file, term) },
+                Alternative { marked: of != term, expr: self.expr(file, of) }
             })
             .collect();
         let id = DisjId(u32::try_from(self.ir.disjs.len()).unwrap_or(u32::MAX));

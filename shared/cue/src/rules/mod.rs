@@ -503,6 +503,19 @@ fn a_text_of_regular_fields_needs_no_others() {
 }
 
 #[test]
+fn a_default_that_is_marked_twice_is_marked() {
+    table(&[
+        ("a: **0 | 1", r#"{"a":0}"#),
+        ("a: 1 | ***0", r#"{"a":0}"#),
+        ("a: **0 | *1", "incomplete"),
+        ("a: *(*0 | 2) | 1", r#"{"a":0}"#),
+    ]);
+    for text in ["a: **0", "a: *(*0) | 1"] {
+        assert!(Program::compile("in.cue", text, &Packages::std()).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn what_is_closed_has_to_be_known_first() {
     table(&[
         ("_y: {}, x: close({_y.z, a: 1, a: 2})", "incomplete"),
