@@ -327,8 +327,14 @@ impl Machine<'_> {
         while !self.v(field).parent.is_none() && self.v(field).parent != v {
             field = self.v(field).parent;
         }
-        let declared =
-            |w: Vid| self.v(w).parent == v && comp.labels.binary_search(&self.v(w).label).is_ok();
+        // What is declared by comprehensions within it is not known before it is run.
+        let fields = match ir.expr(comp.body_expr) {
+            Expr::Struct(id) => ir.structs[id.idx()].fields.as_slice(),
+            _ => &[],
+        };
+        let declared = |w: Vid| {
+            self.v(w).parent == v && fields.iter().any(|field| field.label == self.v(w).label)
+        };
         let root = self.share_root(asked);
         if self.is_circle(asked) && (declared(field) || declared(root)) {
             return self.err_at(Class::Cycle, Msg::Cycle(at), Vid::NONE, &[at]);

@@ -650,6 +650,8 @@ fn a_guard_that_would_declare_the_circle_it_asks_for_is_part_of_it() {
         ("c: c, if c {d: 1}", "incomplete"),
         ("c: _, if c {c: 1}", "incomplete"),
         ("c: c, if c.d {c: 1}", "incomplete"),
+        ("c: c, if c {if true {c: 1}}", "incomplete"),
+        ("c: c, if c {c: 1, if true {d: 1}}", "cycle"),
     ]);
 }
 
