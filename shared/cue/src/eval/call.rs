@@ -176,6 +176,9 @@ impl Machine<'_> {
             // A function that checks values is none of the values that are concrete.
             val = match default {
                 function @ Val::Validator(_) => function,
+                Val::Node(w) if matches!(self.v(w).checks.as_slice(), [Val::Validator(_)]) => {
+                    Val::Node(w)
+                }
                 _ => self.make_concrete(val, f, "function")?,
             };
         }

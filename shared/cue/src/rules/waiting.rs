@@ -179,7 +179,13 @@ fn what_is_a_scalar_by_default_has_no_elements() {
 
 #[test]
 fn the_default_of_a_choice_of_functions_can_be_called() {
-    table(&[("q: (*div | _)(7, 3)", r#"{"q":2}"#), ("q: (div | mod)(7, 3)", "eval")]);
+    table(&[
+        ("q: (*div | _)(7, 3)", r#"{"q":2}"#),
+        ("q: (div | mod)(7, 3)", "eval"),
+        ("import \"strings\"\nq: (*strings.Join | _)([\"a\"], \"\")", r#"{"q":"a"}"#),
+        ("import \"strings\"\nq: (*strings.Join | _)(1, 1)", "eval"),
+        ("import \"math\"\nq: {let f = math.Pow, v: *f | _}.v(2, 3)", r#"{"q":8}"#),
+    ]);
 }
 
 #[test]
