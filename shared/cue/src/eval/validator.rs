@@ -240,7 +240,18 @@ impl Machine<'_> {
         }
     }
 
-    /// The error that keeps a value from matching a schema. What fails in definitions and hidden
+    /// The error that keeps a value from matching a schema: a schema that has failed by itself matches nothing,
+    /// wherever in it that is.
+    fn rejection(&mut self, met: Vid, schema: Vid) -> Option<ErrId> {
+        let e = self.mismatch(met);
+        if e.is_some() || self.final_error(met).is_none() {
+            return e;
+        }
+        self.deep_aside(schema);
+        self.final_error(schema).filter(|e| matches!(self.class(*e), Class::Eval | Class::User))
+    }
+
+    /// The error that keeps a value from matching what a schema says. What fails in definitions and hidden
     /// fields does not count.
     fn mismatch(&mut self, met: Vid) -> Option<ErrId> {
         let e = self.final_error(met)?;
@@ -350,7 +361,7 @@ impl Machine<'_> {
         let mut endless = None;
         for w in &elems {
             let met = self.meet_with(asked, *w)?;
-            if let Some(e) = self.mismatch(met) {
+            if let Some(e) = self.rejection(met, *w) {
                 endless = endless.or((self.class(e) == Class::StructuralCycle).then_some(e));
                 continue;
             }
@@ -425,12 +436,12 @@ impl Machine<'_> {
         let asked = &self.asked(x, val)?;
         let met = self.meet_with(asked, *cond)?;
         // What is undecided counts as no match, so that the other branch applies.
-        let holds = self.mismatch(met).is_none()
+        let holds = self.rejection(met, *cond).is_none()
             && !self.is_unknown(met)
             && !self.lacks_required(met, *cond, asked);
         let branch = if holds { then } else { other };
         let met = self.meet_with(asked, *branch)?;
-        let failed = self.mismatch(met).is_some();
+        let failed = self.rejection(met, *branch).is_some();
         if !failed && !self.is_unknown(met) && !self.lacks_required(met, *branch, asked) {
             return Ok(None);
         }

@@ -102,6 +102,19 @@ fn a_guard_that_names_fields_is_one_of_a_struct() {
     ]);
 }
 
+#[test]
+fn a_schema_that_has_failed_matches_nothing() {
+    table(&[
+        ("x: matchN(1, [{#a: 1 & 2}]) & {}", "eval"),
+        ("x: matchN(0, [{#a: 1 & 2}]) & {}", r#"{"x":{}}"#),
+        ("x: matchN(1, [{_a: 1 & 2}, {}]) & {}", r#"{"x":{}}"#),
+        ("x: matchN(1, [{b: {#a: {1, c: 0}}}]) & {b: {}}", "eval"),
+        ("x: matchN(1, [{b?: 1 & 2}]) & {}", r#"{"x":{}}"#),
+        ("x: matchIf({#a: 1 & 2}, {b: 1}, {b: 2}) & {b: 2}", r#"{"x":{"b":2}}"#),
+        ("x: matchN(1, [{#a: 1}]) & {#a: 2}", r#"{"x":{}}"#),
+    ]);
+}
+
 /// The kind that a field has, or the class of its error.
 #[test]
 fn a_validator_may_wait_for_what_it_compares_with() {
