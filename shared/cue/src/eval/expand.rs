@@ -30,7 +30,7 @@ use super::data::{
 };
 use super::state::Machine;
 use crate::error::Class;
-use crate::ir::{Callee, Core, Expr, ExprId};
+use crate::ir::{Callee, CompTmpl, Core, Expr, ExprId};
 use crate::kind::Kind;
 use crate::label::Label;
 use cue_syntax::ast::UnaryOp;
@@ -666,13 +666,18 @@ impl Machine<'_> {
             })
         });
         // A guard or loop that names fields is one of a struct, whether it adds them or not.
-        let names_fields = vertex.maybe_any
-            && vertex.extra.iter().flat_map(|x| &x.tasks).any(|task| match task.kind {
-                TaskKind::Comp(id) => {
-                    self.ir.comps[id.idx()].labels.iter().any(|label| label.is_string())
-                }
+        let of_comps = |said: fn(&CompTmpl) -> bool| {
+            vertex.extra.iter().flat_map(|x| &x.tasks).any(|task| match task.kind {
+                TaskKind::Comp(id) => said(&self.ir.comps[id.idx()]),
                 _ => false,
-            });
+            })
+        };
+        let named = |comp: &CompTmpl| comp.labels.iter().any(|label| label.is_string());
+        let names_fields = vertex.maybe_any && of_comps(named);
+        // What is nothing but a constraint of any value is none of structs for what is embedded beside it.
+        let constrains_any = vertex.kind == Kind::TOP
+            && !vertex.checks.is_empty()
+            && !of_comps(|comp| comp.open || comp.labels.iter().any(|label| label.is_string()));
         // What might have been a scalar in braces has nothing but fields: a struct.
         let vertex = self.vm(v);
         if vertex.maybe_struct
@@ -681,6 +686,7 @@ impl Machine<'_> {
             && !vertex.is_list
             && !vertex.atom.is_atom()
             && (!vertex.maybe_any || names_fields)
+            && !constrains_any
             && (vertex.kind == Kind::TOP || vertex.kind == Kind::STRUCT)
         {
             vertex.is_struct = true;

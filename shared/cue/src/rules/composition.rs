@@ -146,3 +146,17 @@ fn what_is_undecided_equals_what_has_the_same_alternatives() {
         ("#D: a: 1\n_x: {y: #D | {b: 2}} | {y: {a: 1} | {b: 2}}\nn: len(_x)", "incomplete"),
     ]);
 }
+
+#[test]
+fn a_constraint_of_any_value_is_none_of_structs_for_what_adds_nothing_to_it() {
+    table(&[
+        ("#x: matchN(1, [1]) & {#x}", "{}"),
+        ("x: matchN(1, [1]) & {x}", "incomplete"),
+        ("x: matchN(1, [1]) & {d}\nd: x", "incomplete"),
+        ("x: {x, #a: 1} & matchN(1, [1])", "incomplete"),
+        ("x: {if false {#a: 1}} & matchN(1, [1])", "incomplete"),
+        ("x: {if false {a: 1}} & matchN(1, [1])", "eval"),
+        ("x: {#a: 1} & matchN(1, [1])", "eval"),
+        ("x: {x}", r#"{"x":{}}"#),
+    ]);
+}
