@@ -10,8 +10,9 @@
 //! - `{a: 1} | {a: 1, b?: int}` stays two: the second says something about a field to come.
 //! - `{a: 1, b: 2} | {b: 2, a: 1}` is one: the order of fields is no part of a value.
 
-use super::data::{ArcKind, Pattern, Res, Src, Val, Vid};
+use super::data::{ArcKind, ErrId, Pattern, Res, Src, Val, Vid};
 use super::state::Machine;
+use crate::error::Class;
 use crate::label::Label;
 use smallvec::SmallVec;
 
@@ -159,22 +160,45 @@ impl Machine<'_> {
     }
 
     /// Whether two fields that are not there yet would be the same: by what they are written as, or
-    /// as scalars. Structs are not built for that: they may contain themselves.
+    /// as values. They may contain themselves, so of structs far within structs only the text counts.
     fn same_constraint(&mut self, a: Vid, b: Vid) -> bool {
-        let sources = |v: Vid| -> SmallVec<[Src; 2]> {
-            self.v(v).conjs.iter().map(|conj| conj.src).collect()
+        let sources = |m: &Self, v: Vid| -> SmallVec<[Src; 2]> {
+            m.v(v).conjs.iter().map(|conj| conj.src).collect()
         };
-        if sources(a) == sources(b) {
+        // Within another such field it counts whether there is an end.
+        if self.s.comparing == 0 && sources(self, a) == sources(self, b) {
             return true;
         }
         self.settle(a);
         self.settle(b);
         let (x, y) = (self.deref(a), self.deref(b));
+        let endless = |e: ErrId| self.class(e) == Class::StructuralCycle;
+        if self.s.comparing > 0 {
+            if [x, y].iter().any(|v| self.v(*v).error.is_some_and(endless)) {
+                return false;
+            }
+            if sources(self, a) == sources(self, b) {
+                return true;
+            }
+        }
         let composed = |v: Vid| self.v(v).is_struct || self.v(v).is_list;
         if !composed(x) && !composed(y) {
             return self.equal_nodes(x, y);
         }
-        composed(x) == composed(y) && self.same_text(a, b)
+        if composed(x) != composed(y) {
+            return false;
+        }
+        if self.same_text(a, b) {
+            return true;
+        }
+        const MOST: u32 = 4;
+        if self.s.comparing >= MOST || self.step().is_err() {
+            return false;
+        }
+        self.s.comparing += 1;
+        let equal = self.same_alternative(x, y);
+        self.s.comparing -= 1;
+        equal
     }
 
     /// Whether two fields are written alike.

@@ -160,3 +160,15 @@ fn a_constraint_of_any_value_is_none_of_structs_for_what_adds_nothing_to_it() {
         ("x: {x}", r#"{"x":{}}"#),
     ]);
 }
+
+#[test]
+fn alternatives_are_equal_whose_optional_structs_are() {
+    table(&[
+        ("x: {a?: {b: int}} & ({a?: {b?: int}} | {a?: {b?: number}})", r#"{"x":{}}"#),
+        ("x: {y: 1, a?: b: int} & ({a?: b: int} | {a?: b: number})", r#"{"x":{"y":1}}"#),
+        ("x: {a?: {b: int}} | {a?: {b: number}}", "incomplete"),
+        ("x: {a?: {b: int}} | {a?: {b?: int}}", "incomplete"),
+        ("x: {a?: [int]} & ({a?: [number]} | {a?: [_]})", r#"{"x":{}}"#),
+        ("#L: {n?: #L, v: int}\nx: #L & ({v: 1} | {n?: v: int, v: 1})", "incomplete"),
+    ]);
+}
