@@ -194,7 +194,7 @@ impl Compiler<'_> {
                 return;
             }
             ast::Label::Pattern { alias, pattern } => {
-                let pattern = self.expr(file, pattern);
+                let pattern = self.pattern(file, pattern);
                 let framed = alias.is_some() || field.alias.is_some();
                 if framed {
                     self.scopes.push();
@@ -222,9 +222,37 @@ impl Compiler<'_> {
         tmpl.fields.push(FieldDecl { label, marker, value });
     }
 
+    /// The expression that labels are matched with. It may not ask for what the pattern might constrain: for
+    /// what is named next to it, up to the field that all of that is the value of.
+    fn pattern(&mut self, file: &File, pattern: ast::ExprId) -> ExprId {
+        let low = self.field_scopes.last().copied().unwrap_or(0);
+        let outer = self.in_pattern.replace((low, self.scopes.depth()));
+        let pattern = self.expr(file, pattern);
+        self.in_pattern = outer;
+        pattern
+    }
+
+    /// Complains about a name in a pattern that is one of those next to it.
+    pub(super) fn check_pattern(&mut self, file: &File, symbol: ast::Symbol, span: Span) {
+        let Some(scopes) = self.in_pattern else { return };
+        let name = self.name(file, symbol);
+        let text = file.ast.str(symbol);
+        let of_file = scopes.0 == 0 && self.imports.contains_key(text);
+        if of_file || self.scopes.binds(name, scopes) {
+            let message = format!(
+                "reference {text:?} in label expression refers to field against which it would be matched"
+            );
+            self.error(span, message);
+        }
+    }
+
     fn field_value(&mut self, file: &File, value: ast::ExprId, segment: Segment) -> ExprId {
         self.path.push(segment);
+        self.field_scopes.push(self.scopes.depth());
+        let outer = self.in_pattern.take();
         let value = self.expr(file, value);
+        self.in_pattern = outer;
+        self.field_scopes.pop();
         self.path.pop();
         value
     }

@@ -56,6 +56,11 @@ impl Compiler<'_> {
     }
 
     fn link(&mut self, file: &File, head: Head, link: &Link, span: Span) -> Head {
+        if let Link::Selector(sel) = link
+            && !sel.quoted
+        {
+            self.check_pattern(file, sel.symbol, span);
+        }
         if let (Link::Selector(sel), Head::Std(path, _)) = (link, &head) {
             return Head::Expr(self.std_member(path, file.ast.str(sel.symbol), span));
         }
@@ -150,6 +155,7 @@ impl Compiler<'_> {
         let span = file.ast.span(id);
         let expr = match file.ast.expr(id) {
             ast::Expr::Ident(symbol) => {
+                self.check_pattern(file, symbol, span);
                 return self.ident(file, symbol, span);
             }
             ast::Expr::Bad => Expr::Bottom,

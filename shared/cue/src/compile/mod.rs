@@ -109,6 +109,10 @@ struct Compiler<'a> {
     ranges: FxHashSet<ExprId>,
     /// Comments above the outer labels of a chain `a: b: c: v`.
     chain_docs: Docs,
+    /// How many scopes there are around each of the fields whose value is being compiled.
+    field_scopes: Vec<u32>,
+    /// The scopes, after the first up to the second, whose names the pattern being compiled may not have.
+    in_pattern: Option<(u32, u32)>,
 }
 
 impl Compiler<'_> {
@@ -130,6 +134,8 @@ impl Compiler<'_> {
             let_uses: Vec::new(),
             ranges: FxHashSet::default(),
             chain_docs: Docs::new(),
+            field_scopes: Vec::new(),
+            in_pattern: None,
         }
     }
 

@@ -119,6 +119,29 @@ impl Scopes {
         Some((len(&self.starts) - bound.scope, &mut bound.entry))
     }
 
+    /// How many scopes are open.
+    pub(super) fn depth(&self) -> u32 {
+        len(&self.starts)
+    }
+
+    /// Whether one of the scopes after `low` up to `high` binds a name, other than to the value it stands in.
+    /// Which fields are those of one of several files is not known.
+    pub(super) fn binds(&self, name: Name, (low, high): (u32, u32)) -> bool {
+        let mut at = self.innermost(name);
+        while let Some(bound) = at.and_then(|at| self.bound.get(at)) {
+            if bound.scope <= low {
+                return false;
+            }
+            let of_value = matches!(bound.entry, Entry::Frame { alias: true, .. });
+            let of_files = bound.scope == 1 && self.several_files;
+            if bound.scope <= high && !of_value && !of_files {
+                return true;
+            }
+            at = bound.shadowed.checked_sub(1).map(|at| at as usize);
+        }
+        false
+    }
+
     /// All names that mean something.
     pub(super) fn names(&self) -> impl Iterator<Item = Name> {
         self.bound.iter().map(|bound| bound.name)

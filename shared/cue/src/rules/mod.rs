@@ -503,6 +503,41 @@ fn a_text_of_regular_fields_needs_no_others() {
 }
 
 #[test]
+fn a_pattern_may_not_ask_for_what_it_might_constrain() {
+    let compile = |text: &str| Program::compile("in.cue", text, &Packages::std()).is_ok();
+    for text in [
+        "[x]: int, x: \"x\"",
+        "a: {[=~x]: int, x: \"x\"}",
+        "a: {[\"\\(x)\"]: int, x: \"x\"}",
+        "x: \"x\", {[x]: int}",
+        "x: \"x\", if true {[x]: int}",
+        "for k in [\"a\"] {[k]: 1}",
+        "let x = \"a\", [x]: 1",
+        "let L = {[x]: 1}, x: \"a\", b: L",
+        "a: {[z.x]: 1, x: 3}, z: x: \"q\"",
+        "a: X={[X.b]: 1, b: \"q\"}",
+        "#A: {names: [\"a\"], [or(names)]: int}",
+        "import \"strings\"\n[strings.MinRunes(2)]: int",
+        "string: 1, [string]: int",
+    ] {
+        assert!(!compile(text), "{text}");
+    }
+    for text in [
+        "a: {[x]: int}, x: \"x\"",
+        "for k in [\"a\"] {b: {[k]: 1}}",
+        "let x = \"a\", b: {[x]: 1}",
+        "a: [{[x]: 1}], x: \"b\"",
+        "a: {[X=string]: {n: X}}",
+        "a: X={[string]: X.b, b: 1}",
+        "#A: {names: [\"a\"], m: [or(names)]: int}",
+        "import \"strings\"\na: [strings.MinRunes(2)]: int",
+        "a: b: {[b]: 1}",
+    ] {
+        assert!(compile(text), "{text}");
+    }
+}
+
+#[test]
 fn a_default_that_is_marked_twice_is_marked() {
     table(&[
         ("a: **0 | 1", r#"{"a":0}"#),
