@@ -106,11 +106,11 @@ impl Machine<'_> {
 
     /// Whether a conjunct with id `f` is evidence for requirement `r`.
     fn is_evidence(&self, f: CloseId, r: CloseId) -> bool {
-        self.under(f, r) || self.embedding_beside(f, r).is_some()
+        self.under(f, r) || self.adjacent_embedding(f, r).is_some()
     }
 
     /// What a requirement came through that is embedded next to a conjunct.
-    fn embedding_beside(&self, f: CloseId, r: CloseId) -> Option<CloseId> {
+    fn adjacent_embedding(&self, f: CloseId, r: CloseId) -> Option<CloseId> {
         // A field next to an embedding: `{#A, b: 1}` may have `b` although `#A` does not. It came
         // through the literal that embeds, and not through the embedded occurrence, which allows
         // its own fields only.
@@ -131,7 +131,7 @@ impl Machine<'_> {
         if self.under(c.close, r) {
             return false;
         }
-        let Some(embedding) = self.embedding_beside(c.close, r) else { return false };
+        let Some(embedding) = self.adjacent_embedding(c.close, r) else { return false };
         self.v(w).conjs.iter().any(|twin| {
             twin.src == c.src
                 && twin.close != c.close
