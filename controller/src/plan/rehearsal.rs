@@ -149,7 +149,7 @@ impl Rehearsal {
                 return Outcome { verdict, ..outcome };
             }
             // The end of the run, and what is tried again, are what they are.
-            Verdict::Break | Verdict::Later(_) => return outcome,
+            Verdict::Break | Verdict::Later(_) | Verdict::Away => return outcome,
         };
         if let Some(what) = what {
             let is_known = matches!(what, What::Waits(_)) && self.calls(&step.name);

@@ -23,6 +23,8 @@ pub struct Counters {
     pub waits: u32,
     /// The message at the last reconcile; a new one starts the count again.
     pub message: String,
+    /// The last attempt needed what is out of reach.
+    pub is_away: bool,
     /// When what the step waits for changed last; kept for steps with a progress deadline.
     pub progress: Option<Timestamp>,
 }
@@ -31,6 +33,9 @@ pub struct Counters {
 const MAX_POSTPONEMENT: Duration = Duration::from_secs(15);
 /// Longest time that an API server is left alone because it asked for it.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
+
+/// Pause between attempts that need what is out of reach: whoever hears that it is back starts one before.
+const AWAY: Duration = Duration::from_secs(60);
 
 /// Counters by step id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -98,10 +103,15 @@ impl Memory {
         counters.next = Some(later(now, pause));
     }
 
+    /// What an attempt needed is out of reach: the next one is made once it is back.
+    pub(crate) fn away(&mut self, id: &str) {
+        self.of(id).is_away = true;
+    }
+
     /// An attempt got through: what it came to decides when the next one is.
     pub(crate) fn attempted(&mut self, id: &str) {
         if let Some(counters) = self.steps.get_mut(id) {
-            (counters.next, counters.postponed) = (None, 0);
+            (counters.next, counters.postponed, counters.is_away) = (None, 0, false);
         }
     }
 
@@ -130,7 +140,8 @@ impl Memory {
 
     /// The smallest positive count of reconciles of the steps that have no time of their own.
     fn youngest(&self) -> u32 {
-        let free = self.steps.values().filter(|counters| counters.next.is_none());
+        let free =
+            self.steps.values().filter(|counters| counters.next.is_none() && !counters.is_away);
         free.map(|counters| counters.waits).filter(|wait_count| *wait_count > 0).min().unwrap_or(0)
     }
 }
@@ -147,18 +158,24 @@ pub(crate) fn cap(status: &Status, caps: Caps) -> Duration {
     if status.steps.iter().any(|s| s.phase == Phase::Failed) { caps.failed } else { caps.wait }
 }
 
-/// The delay until the next pass of a waiting workflow: the next planned attempt, and the next check of the other steps,
-/// if there are any that wait for more than for one with a plan.
+/// The delay until the next pass of a waiting workflow: the next planned attempt, the next one to reach what is out of reach, and the
+/// next check of the other steps, if there are any that wait for more than for these.
 pub(crate) fn delay(memory: &Memory, status: &Status, caps: Caps, now: Timestamp) -> Duration {
-    let planned = memory.steps.values().filter_map(|counters| counters.next).min();
+    let own_time = |counters: &Counters| match counters.next {
+        Some(next) => Some(until(now, next)),
+        None => counters.is_away.then_some(AWAY),
+    };
+    let own = memory.steps.values().filter_map(own_time).min();
     let waits = |step: &StepStatus| {
-        step.phase == Phase::Running && step.sub_steps.is_empty() && memory.next(&step.id).is_none()
+        step.phase == Phase::Running
+            && step.sub_steps.is_empty()
+            && memory.steps.get(&step.id).and_then(own_time).is_none()
     };
     let free = pause(memory.youngest()).min(cap(status, caps));
-    match planned {
+    match own {
         None => free,
-        Some(next) if status.all().any(waits) => free.min(until(now, next)),
-        Some(next) => until(now, next),
+        Some(own) if status.all().any(waits) => free.min(own),
+        Some(own) => own,
     }
 }
 

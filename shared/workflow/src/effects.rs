@@ -80,7 +80,9 @@ pub fn finish(notes: &mut Notes, step_id: &str, outcome: &Outcome) {
         Verdict::Succeeded => ("succeeded", Reason::None),
         Verdict::Break => ("break", Reason::None),
         Verdict::Fail(reason) => ("fail", *reason),
-        Verdict::Wait | Verdict::Later(_) | Verdict::Suspend | Verdict::Error => return,
+        Verdict::Wait | Verdict::Later(_) | Verdict::Away | Verdict::Suspend | Verdict::Error => {
+            return;
+        }
     };
     let note = json!({
         "verdict": verdict, "reason": reason.as_str(), "message": outcome.message,

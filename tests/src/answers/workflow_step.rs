@@ -44,7 +44,7 @@ pub fn answer(record: &Value) -> Value {
     let result = vela_workflow::run(&program, &step, &Map::new(), &mut notes, &mut stub);
     let (phase, reason) = match &result.outcome.verdict {
         Verdict::Succeeded => ("succeeded", ""),
-        Verdict::Wait | Verdict::Later(_) => ("running", "Wait"),
+        Verdict::Wait | Verdict::Later(_) | Verdict::Away => ("running", "Wait"),
         Verdict::Suspend => ("suspending", "Suspend"),
         Verdict::Break => ("succeeded", "Terminate"),
         Verdict::Fail(reason) => ("failed", reason.as_str()),

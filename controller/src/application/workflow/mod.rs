@@ -258,6 +258,10 @@ async fn attempt_step(
         // evaluate, says nothing about the step: that uses up no attempts.
         _ if outcome.verdict != Verdict::Error => outcome,
         _ if going => Outcome::of(Verdict::Wait, outcome.message),
+        // The change of its state wakes the Application.
+        Some(postponed) if postponed.is_away => {
+            Outcome::of(Verdict::Away, messages::postponed(&outcome.message))
+        }
         Some(postponed) if postponed.by_server => {
             Outcome::of(Verdict::Later(postponed.after), messages::postponed(&outcome.message))
         }

@@ -64,14 +64,18 @@ impl Pass<'_> {
         }
         match verdict {
             Verdict::Succeeded => (Phase::Succeeded, Reason::None, message),
-            Verdict::Wait | Verdict::Later(_) => {
+            Verdict::Wait | Verdict::Later(_) | Verdict::Away => {
                 let message = kept(message);
                 if let Some(text) = self.without_progress(attempt, &message) {
                     self.status_mut().terminated = true;
                     return (Phase::Failed, Reason::Timeout, text);
                 }
-                if let Verdict::Later(after) = verdict {
-                    self.memory.postponed(&attempt.id, self.facts.now, *after);
+                match verdict {
+                    Verdict::Later(after) => {
+                        self.memory.postponed(&attempt.id, self.facts.now, *after);
+                    }
+                    Verdict::Away => self.memory.away(&attempt.id),
+                    _ => {}
                 }
                 self.waiting = true;
                 (Phase::Running, Reason::Wait, message)

@@ -129,6 +129,8 @@ pub enum Verdict {
     /// The attempt was postponed by the server it called (overload, an outage): it is repeated, not before this time, and does not
     /// count.
     Later(Option<Duration>),
+    /// What the attempt needs is out of reach: it is repeated once that is back, and does not count. Whoever hears of it starts a pass.
+    Away,
 }
 
 /// What an attempt did.

@@ -145,6 +145,26 @@ fn what_is_put_off_is_no_attempt_and_has_its_time() {
     assert_eq!(world.steps(), "a=succeeded b=succeeded");
 }
 
+/// A cluster that is away: nobody asks it again and again, and whoever hears that it is back starts a pass.
+#[test]
+fn what_is_out_of_reach_is_tried_at_each_pass_and_by_itself_once_a_minute() {
+    let workflow = Workflow::new(Mode::Dag, steps(&["a", "b"]));
+    let mut world = World::answering(&[("a", Verdict::Away), ("b", Verdict::Wait)]);
+    let (phase, again) = world.reconcile(&workflow);
+    assert_eq!((phase, again), (WorkflowPhase::Executing, Some(Duration::from_secs(1))));
+    assert_eq!(world.steps(), "a=running/Wait b=running/Wait");
+    world.answers.remove("b");
+    assert_eq!(world.reconcile(&workflow).1, Some(Duration::from_secs(60)));
+    for _ in 0..100 {
+        world.ran.clear();
+        assert_eq!(world.reconcile(&workflow).1, Some(Duration::from_secs(60)));
+        assert_eq!(world.ran, ["a"]);
+    }
+    world.answers.clear();
+    world.reconcile(&workflow);
+    assert_eq!(world.steps(), "a=succeeded b=succeeded");
+}
+
 #[test]
 fn the_end_of_its_time_is_not_held_up_by_a_planned_attempt() {
     let mut workflow = Workflow::new(Mode::Dag, steps(&["a"]));
