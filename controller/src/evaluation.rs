@@ -249,7 +249,7 @@ mod tests {
             assert!(evaluator.run(|_| ()).await.is_ok());
             let (spent, noted) = postponed::noting(spend(&evaluator)).await;
             assert!(matches!(spent, Err(NotEvaluated::Spent(_))), "{spent:?}");
-            assert_eq!(noted, Some(Postponed { after: None, by_server: false }));
+            assert_eq!(noted, Some(Postponed { after: None, by_server: false, is_away: false }));
             // Nothing more, be it ever so small.
             let more = evaluator.run(|_| ()).await;
             assert!(matches!(more, Err(NotEvaluated::Spent(_))));
@@ -294,7 +294,8 @@ mod tests {
             };
             postponed::noting(within(Arc::clone(&account), 1, work)).await
         };
-        let noted = |after| Some(Postponed { after: Some(after), by_server: false });
+        let noted =
+            |after| Some(Postponed { after: Some(after), by_server: false, is_away: false });
         let times = |n: u32| FIRST_PAUSE * n;
         // One that failed has not failed then: who guards it is asked to wait as long.
         assert_eq!(end(true, Ok(Next::Failed)).await, (Ok(Next::Failed), noted(times(1))));
