@@ -2,17 +2,35 @@
 //! that nothing of them is shown.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Event, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
+use vela_tests::audit;
 use vela_tests::fixtures::until;
 use vela_tests::impostor::{Canned, Impostor};
 use vela_tests::link::Link;
-use vela_tests::members::{Joining, LIMIT, fleet, token};
+use vela_tests::members::{Joined, Joining, LIMIT, Space, fleet, token};
 use vela_tests::proxies::{ForwardProxy, Speaks, USER};
+
+/// Edits an Application in a member until that is done with the token of an account: before, the former credential is still used
+/// while the new one is tried.
+async fn in_use(space: &Space, member: &Joined, name: &str, account: &str) {
+    let log = member.cluster.audit_log();
+    let (from, since) = (audit::position(&log).unwrap(), Instant::now());
+    let user = format!("system:serviceaccount:kube-system:{account}");
+    for turn in 0.. {
+        space.apply(&space.application("a", &[name], &format!("turn-{turn}"))).await.unwrap();
+        space.runs("a").await;
+        let all = audit::read(&log, from).unwrap();
+        if all.iter().any(|it| it.user == user && it.resource == "configmaps") {
+            return;
+        }
+        assert!(since.elapsed() < LIMIT, "{account} is not used");
+    }
+}
 
 /// F4: a credential that is revoked closes the way, and a new one opens it without a restart.
 #[tokio::test]
@@ -22,8 +40,7 @@ async fn a_revoked_credential_is_noticed_and_a_new_one_used_at_once() {
     let pid = fleet.deployed.controller.pid();
     let short = token(&fleet.east.cluster, "short-lived").await.unwrap();
     fleet.write(&fleet.east.joining().token(&short).secret("east")).await.unwrap();
-    space.apply(&space.application("a", &["east"], "1")).await.unwrap();
-    space.runs("a").await;
+    in_use(&space, &fleet.east, "east", "short-lived").await;
     let accounts: Api<ServiceAccount> =
         Api::namespaced(fleet.east.cluster.client().await.unwrap(), "kube-system");
     accounts.delete("short-lived", &DeleteParams::default()).await.unwrap();
@@ -69,8 +86,7 @@ async fn a_new_credential_that_is_refused_is_not_used() {
     let space = fleet.space("mistaken").await.unwrap();
     let former = token(&fleet.west.cluster, "former").await.unwrap();
     fleet.write(&fleet.west.joining().token(&former).secret("west")).await.unwrap();
-    space.apply(&space.application("a", &["west"], "1")).await.unwrap();
-    space.runs("a").await;
+    in_use(&space, &fleet.west, "west", "former").await;
     fleet.write(&fleet.west.joining().token("mistyped").secret("west")).await.unwrap();
     fleet.reaches("west", "Degraded").await;
     until("the event", LIMIT, async || {
