@@ -166,6 +166,12 @@ impl Cached {
         self.generation == Some(self.observed_generation)
     }
 
+    /// Whether there is nothing to do for it, by its head alone.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        !self.outline.is_deleting && self.is_observed() && self.is_finished()
+    }
+
     /// Whether its workflow came to its end.
     #[must_use]
     pub fn is_finished(&self) -> bool {

@@ -43,7 +43,7 @@ impl Fleet {
         let moves = || ours().and_then(|app| self.next_pool(&app.outline));
         if !is_read
             && moves().is_none()
-            && context.apps.get(key).is_some_and(|app| is_settled(&app))
+            && context.apps.get(key).is_some_and(|app| app.is_settled())
         {
             // Other Applications of the bucket may count, too: then one is read without need, which
             // costs little.
@@ -97,11 +97,6 @@ impl Fleet {
 /// Nobody worked on it yet. Its first write, the finalizer's, is bound to the version that was read.
 fn is_new(app: &Cached) -> bool {
     !app.outline.has_finalizers && app.outline.phase.is_empty()
-}
-
-/// There is probably nothing to do.
-fn is_settled(app: &Cached) -> bool {
-    !app.outline.is_deleting && app.is_observed() && app.is_finished()
 }
 
 /// The Applications that a function calls for.

@@ -42,10 +42,7 @@ pub(crate) struct State {
 
 impl From<&Cached> for State {
     fn from(app: &Cached) -> Self {
-        Self {
-            generation: app.generation.unwrap_or_default(),
-            is_settled: app.is_finished() && app.is_observed() && !app.outline.is_deleting,
-        }
+        Self { generation: app.generation.unwrap_or_default(), is_settled: app.is_settled() }
     }
 }
 

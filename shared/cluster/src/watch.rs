@@ -219,8 +219,7 @@ impl<T: Stored, R, C: Fn(Change<T>)> Feeding<'_, T, R, C> {
         let store = &self.store;
         let is_kept = |object: &Guarded<K>| keeping.keeps(object.app(self.whose));
         let has_heads = self.whose == Whose::Application;
-        let read = |object: &Guarded<K>| {
-            let whole = is_kept(object);
+        let read = |object: &Guarded<K>, whole| {
             object.open(self.resource).map(|object| (self.trim)(object, whole))
         };
         match event {
@@ -230,21 +229,22 @@ impl<T: Stored, R, C: Fn(Change<T>)> Feeding<'_, T, R, C> {
                 {
                     return;
                 }
-                if let Some(object) = read(&object) {
+                if let Some(object) = read(&object, whole) {
                     store.list_item(object);
                 }
             }
-            // It may have been somebody's whose objects are kept.
-            Event::Apply(object) if !has_heads && !is_kept(&object) => {
-                store.remove(&object.key(), object.version());
-            }
             Event::Apply(object) => {
-                let key = object.key();
+                let (key, whole) = (object.key(), is_kept(&object));
+                // It may have been somebody's whose objects are kept.
+                if !whole && !has_heads {
+                    store.remove(&key, object.version());
+                    return;
+                }
                 // The echo of a write of ours costs nothing more.
                 if store.get(&key).is_some_and(|known| known.version() == object.version()) {
                     return;
                 }
-                let Some(object) = read(&object) else { return };
+                let Some(object) = read(&object, whole) else { return };
                 if let Ok(old) = store.put(object) {
                     let new = store.get(&key);
                     (self.on_change)(Change { key, old, new });
