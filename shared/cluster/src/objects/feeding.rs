@@ -21,7 +21,7 @@ use crate::completed;
 use crate::error::Class;
 use crate::observed::Observed;
 use crate::request::{ApiError, ObjectClient};
-use crate::share::Share;
+use crate::share::{Keeping, Share};
 use crate::store::{Key, Stored as _};
 use crate::watch::{Config, Event, Relisted, WatchError, events};
 
@@ -202,12 +202,16 @@ impl Feeding {
                         let mut listing = listing.lock();
                         (listing.since, listing.failed) = (Instant::now(), None);
                     }
-                    let live = object.live(resource).kept(&keeping);
-                    if ended.has(&live.uid) {
-                        listed.insert(live.uid);
-                    } else if live.owner.is_some() {
-                        incoming.add(live.cost());
-                        store.list_item(live);
+                    if let Some(known) = watched.listed_again(&object, &keeping) {
+                        incoming.add(known.cost());
+                    } else {
+                        let live = object.live(resource).kept(&keeping);
+                        if ended.has(&live.uid) {
+                            listed.insert(live.uid);
+                        } else if live.owner.is_some() {
+                            incoming.add(live.cost());
+                            store.list_item(live);
+                        }
                     }
                     if account.shape() > watched.shape {
                         return Over::TooLarge;
@@ -291,6 +295,16 @@ impl Feeding {
                 }
             }
         }
+    }
+}
+
+impl Watched {
+    /// What is cached of an object of a list, if that is what a read of it would make: then it need not be read and packed again.
+    fn listed_again(&self, object: &impl Brought, keeping: &Keeping) -> Option<Arc<Live>> {
+        let key = object.key();
+        let known = self.store.get(&key)?;
+        let whole = self.shape == Shape::Whole && known.is_kept(keeping);
+        self.store.list_known(&key, &object.version(), whole).then_some(known)
     }
 }
 

@@ -375,11 +375,14 @@ async fn of_other_replicas_objects_the_metadata_are_kept() {
     }
     assert_eq!((reads("of-a"), reads("of-b")), (1, 0));
     let before = live.bytes();
+    let of_b = store.get(&Key::new("n", "of-b")).unwrap();
     keep(2, "ab");
     while !is_whole("a") {
         tokio::task::yield_now().await;
     }
     assert!(is_whole("b") && live.bytes() > before);
+    // What is known is not packed again.
+    assert!(Arc::ptr_eq(&of_b, &store.get(&Key::new("n", "of-b")).unwrap()));
     keep(2, "a");
     while is_whole("b") {
         tokio::task::yield_now().await;
