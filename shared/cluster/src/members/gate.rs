@@ -36,7 +36,7 @@ const AT_ONCE_DEGRADED: usize = 16;
 const WATCH_PACE: Duration = Duration::from_secs(1);
 /// The least time between the ends of two requests that waited for a member that is closed now: hundreds of attempts would write to the
 /// own API server together what they wait for.
-const END_PACE: Duration = Duration::from_millis(25);
+const END_PACE: Duration = Duration::from_millis(50);
 /// Watches whose last beginning is known; whoever has more kinds than that is not paced.
 const PACED: usize = 1024;
 

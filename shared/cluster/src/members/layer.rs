@@ -134,10 +134,8 @@ where
                 Err(error @ Error::Credential(_)) => {
                     (Heard::Refused(error.to_string()), Err(error.into()))
                 }
-                Err(error) => {
-                    let late = matches!(error, Error::Timeout { .. });
-                    (Heard::Nothing(error.to_string(), late), Err(error.into()))
-                }
+                Err(error @ Error::Timeout { .. }) => (Heard::silence(), Err(error.into())),
+                Err(error) => (Heard::Nothing(error.to_string(), false), Err(error.into())),
             };
             drop((waiting, permit));
             gate.hear(heard);
@@ -341,10 +339,30 @@ mod tests {
         }
         assert_eq!(since.elapsed(), LONG);
         assert!(gate.doubted.load(std::sync::atomic::Ordering::Acquire));
-        gate.hear(Heard::Nothing("no answer within 5s".to_owned(), true));
+        gate.hear(Heard::silence());
         let error = unanswered(asking.await.map(|_| ()).unwrap_err());
         assert!(matches!(error, Error::Unreachable { .. }), "{error}");
         assert_eq!(gate.in_flight.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+
+    /// What an Application waits for is not the request of another tenant, and the next probe, as silent, changes nothing about it.
+    #[tokio::test]
+    async fn why_a_member_is_unreachable_names_no_request() {
+        let gate = Arc::new(Gate::new("edge", Arc::new(|_, _| {})));
+        gate.identify();
+        let silent = tower::service_fn(|_: Request<Body>| {
+            let what = "PATCH /api/v1/namespaces/secret/configmaps/plan".to_owned();
+            let late = Error::Timeout { what, after: Duration::from_secs(15) };
+            std::future::ready(Err::<Response<Box<DynBody>>, BoxError>(late.into()))
+        });
+        let mut guarded = MemberLayer(Arc::clone(&gate)).layer(silent);
+        let mut request = Request::get("/version").body(Body::empty()).unwrap();
+        request.extensions_mut().insert(Probe);
+        assert!(guarded.call(request).await.is_err());
+        let closed = gate.open().unwrap_err().to_string();
+        assert!(closed.ends_with(": no answer in time"), "{closed}");
+        gate.hear(Heard::silence());
+        assert_eq!(gate.open().unwrap_err().to_string(), closed);
     }
 
     /// Hundreds of attempts that wait for one member do not write what became of them at once.
@@ -375,7 +393,7 @@ mod tests {
         let (mut ends, closed) = tokio::join!(asking, closing);
         ends.sort_unstable();
         let after: Vec<_> = ends.iter().map(|end| end.duration_since(closed).as_millis()).collect();
-        assert_eq!(after, (0..40).map(|turn| turn * 25).collect::<Vec<_>>());
+        assert_eq!(after, (0..40).map(|turn| turn * 50).collect::<Vec<_>>());
     }
 
     #[tokio::test]

@@ -429,9 +429,8 @@ async fn within_probe(
     match tokio::time::timeout(PROBE, asking).await {
         Ok(answer) => answer,
         Err(_) => {
-            let why = format!("no answer within {}s", PROBE.as_secs());
-            gate.hear(Heard::Nothing(why.clone(), true));
-            Err(Error::Transport(why))
+            gate.hear(Heard::silence());
+            Err(Error::Transport(format!("no answer within {}s", PROBE.as_secs())))
         }
     }
 }

@@ -71,6 +71,15 @@ pub enum Heard {
     Nothing(String, bool),
 }
 
+impl Heard {
+    /// No answer in time. Applications quote it as long as it is so: it names neither the request, which may be another tenant's, nor
+    /// how long was waited, so that it does not change from probe to probe.
+    #[must_use]
+    pub fn silence() -> Self {
+        Self::Nothing("no answer in time".to_owned(), true)
+    }
+}
+
 /// Transport failures in a row after which a member counts as disconnected,
 const FAILURES: u32 = 3;
 /// if they lasted so long.
