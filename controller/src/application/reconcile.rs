@@ -210,6 +210,10 @@ impl<'c> Reconcile<'c> {
             Err(error) if error.is_not_found() && !error.is_unserved() => {
                 return self.vanished().await;
             }
+            Err(error) if error.is_too_large() => {
+                let failed = Failed::status(messages::status_too_large(&error));
+                return fail(self.ctx, &self.app, self.app.status.clone(), failed).await;
+            }
             Err(error) => return Err(error),
         }
         // An approval of deletions counts once.

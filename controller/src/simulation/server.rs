@@ -278,7 +278,9 @@ impl State {
     fn exceeds(&self, request: &http::request::Parts, bytes: usize) -> Option<(u16, Value)> {
         let (plural, most, (code, text)) = self.limit?;
         let is_of_it = Parsed::of(request.uri.path())?.plural == plural;
-        let writes = [Method::POST, Method::PUT].contains(&request.method);
+        // What a patch of a record sends is not what is stored; a status is sent as a whole when it is new.
+        let of_status = request.method == Method::PATCH && request.uri.path().ends_with("/status");
+        let writes = of_status || [Method::POST, Method::PUT].contains(&request.method);
         let (_, mut status) = failure(code, "");
         status["message"] = json!(text);
         (is_of_it && writes && bytes > most).then_some((code, status))

@@ -124,3 +124,32 @@ async fn what_cannot_be_recorded_is_not_made() {
         }
     }
 }
+
+/// What an Application shows stays, it says why, and what it deploys does not wait for that.
+#[tokio::test]
+async fn a_status_that_is_too_large_says_so_and_stops_nothing() {
+    for answer in ANSWERS {
+        let world = World::new();
+        let mut process = world.start();
+        apply_maps(&world, 1, "1");
+        world.settle(&mut process, "a").await;
+        let before = world.app("a")["status"]["appliedResources"].clone();
+        world.server.state.lock().limit = Some(("applications", 2500, answer));
+        apply_maps(&world, 60, "2");
+        wait(&world, &process).await;
+        let text = reported(&world.app("a"), answer.1);
+        assert!(text.starts_with("the status cannot be stored"), "{text}");
+        assert!(text.contains("(Application a: ") && text.ends_with(" bytes were sent)"), "{text}");
+        assert_eq!(world.app("a")["status"]["appliedResources"], before);
+        assert_eq!(named_maps(&world).len(), 60);
+        let version = world.app("a")["metadata"]["resourceVersion"].clone();
+        wait(&world, &process).await;
+        assert_eq!(world.app("a")["metadata"]["resourceVersion"], version);
+        world.server.state.lock().limit = None;
+        apply_maps(&world, 60, "3");
+        world.settle(&mut process, "a").await;
+        assert_eq!(world.faults("a"), Vec::<String>::new());
+        let applied = world.app("a")["status"]["appliedResources"].clone();
+        assert_eq!(applied.as_array().map(Vec::len), Some(60));
+    }
+}

@@ -501,6 +501,8 @@ pub mod event {
     pub const FAILED_REVISION: &str = "FailedRevision";
     /// A step of the workflow failed.
     pub const FAILED_WORKFLOW: &str = "FailedWorkflow";
+    /// The status is too large to be stored. Not in the reference.
+    pub const FAILED_STATUS: &str = "FailedStatus";
     /// Policies failed.
     pub const FAILED_APPLY: &str = "FailedApply";
     /// The annotation asks for runs of the workflow at too short a distance. Not in the reference.

@@ -129,6 +129,12 @@ impl Error {
         }
     }
 
+    /// Whether what was sent is too large to be stored.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.code() == Some(413)
+    }
+
     /// HTTP code of the API server's answer.
     #[must_use]
     pub fn code(&self) -> Option<u16> {

@@ -43,6 +43,11 @@ impl Failed {
         }
     }
 
+    /// What became of it cannot be stored: what is stored stays.
+    pub(in crate::application) fn status(message: impl Into<String>) -> Self {
+        Self { event: Some(event::FAILED_STATUS), ..Self::synced(message) }
+    }
+
     pub(in crate::application) fn parsed(message: impl Into<String>) -> Self {
         Self {
             condition: types::PARSED,

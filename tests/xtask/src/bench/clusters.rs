@@ -139,11 +139,7 @@ async fn measure(
     let (first, others) = bed.members.split_first().context("no member")?;
     let step = Step::start("edits");
     let quiet = bed.edits(&bed.members, args, "quiet").await?;
-    // Each measurement with a fault begins with edits of all Applications in one member, and so does what it is compared with.
-    bed.edit_all(first, args.n, "before").await?;
-    let usual = bed.edits(others, args, "usual").await?;
-    bed.edit_all(first, args.n, "usual").await?;
-    let here = bed.edits_here(args.edits, "usual").await?;
+    let mut usual = bed.usual(first, others, args, "before").await?;
     step.done();
 
     let step = Step::start(format!("{} edits in {} far away", args.n, first.name));
@@ -163,6 +159,11 @@ async fn measure(
 
     let step = Step::start(format!("{} comes back to {} edits", first.name, args.n));
     let returned = bed.returns(first, args.n).await?;
+    step.done();
+
+    let step = Step::start("the same edits again");
+    bed.rests(std::slice::from_ref(first)).await?;
+    usual.add(bed.usual(first, others, args, "after").await?);
     step.done();
 
     let step = Step::start("what is noticed");
@@ -211,9 +212,10 @@ async fn measure(
         row("  of the original's [0.5]", format!("{ratio:.2}"));
     }
     row("edit to object in a member, p99", seconds(quiet.percentile(99)));
-    compare("the others' p99 while one swallows everything", &usual, &faulty);
-    row("edit to object in the hub, p99", seconds(here.percentile(99)));
-    compare("the hub's p99 while one swallows everything", &here, &here_faulty);
+    row("the others' p99, the same measured twice", usual.twice(|one| &one.others));
+    compare("  while one swallows everything", &usual.all(|one| &one.others), &faulty);
+    row("edit to object in the hub, p99, the same measured twice", usual.twice(|one| &one.here));
+    compare("  while one swallows everything", &usual.all(|one| &one.here), &here_faulty);
     row(
         "the hub's p99 while all of a member far away are edited",
         seconds(distant.here.percentile(99)),
@@ -257,6 +259,32 @@ fn compare(name: &str, usual: &Times, times: &Times) {
     row(name, seconds(time));
     let slower = (time.as_secs_f64() / usual.as_secs_f64() - 1.0) * 100.0;
     row("  slower by [10 %]", format!("{slower:+.1} %"));
+}
+
+/// Edits in members and in the hub with nothing wrong.
+struct Usual {
+    others: Times,
+    here: Times,
+}
+
+/// The same measured before a fault and after it: the processes of all clusters share the machine, and what is stored grows.
+struct Usuals(Vec<Usual>);
+
+impl Usuals {
+    fn add(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+
+    /// What 99 of 100 do not exceed, each time.
+    fn twice(&self, which: impl Fn(&Usual) -> &Times) -> String {
+        let each = self.0.iter().map(|one| seconds(which(one).percentile(99)));
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    /// All edits of one of the two kinds.
+    fn all(&self, which: impl Fn(&Usual) -> &Times) -> Times {
+        Times::merge(self.0.iter().map(which))
+    }
 }
 
 /// What was seen until edits of all Applications of a member were there.
@@ -365,6 +393,22 @@ impl Bed<'_> {
             times.push(self.one_edit(&maps, HERE, &format!("{round}-{edit}")).await?);
         }
         Ok(Times::new(times))
+    }
+
+    /// Edits with nothing wrong. Each measurement with a fault begins with edits of all Applications in one member, and so does what it is
+    /// compared with.
+    async fn usual(
+        &self,
+        first: &Member,
+        others: &[Member],
+        args: &Args,
+        round: &str,
+    ) -> Result<Usuals> {
+        self.edit_all(first, args.n, round).await?;
+        let of_others = self.edits(others, args, round).await?;
+        self.edit_all(first, args.n, &format!("{round} again")).await?;
+        let here = self.edits_here(args.edits, round).await?;
+        Ok(Usuals(vec![Usual { others: of_others, here }]))
     }
 
     /// All Applications of a member that is far away are edited at once.

@@ -55,6 +55,11 @@ impl Times {
         Self(times)
     }
 
+    /// All of them together.
+    pub(super) fn merge<'t>(all: impl Iterator<Item = &'t Self>) -> Self {
+        Self::new(all.flat_map(|times| times.0.iter().copied()).collect())
+    }
+
     /// The time that so many percent do not exceed; of none it is 0.
     pub(super) fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.0.len() * percent).div_ceil(100).max(1);
