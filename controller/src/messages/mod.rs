@@ -43,7 +43,9 @@ pub(crate) fn set_aside(kind: &str, deaths: u32) -> String {
 /// What became of an Application is too large for the API server.
 #[must_use]
 pub(crate) fn status_too_large(error: &vela_cluster::ApiError) -> String {
-    format!("the status cannot be stored, and what is shown is that of an earlier reconcile: {error}")
+    format!(
+        "the status cannot be stored, and what is shown is that of an earlier reconcile: {error}"
+    )
 }
 
 /// The shard of an Application is worked on by a controller outside of the fleet.
