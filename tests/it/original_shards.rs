@@ -1,5 +1,6 @@
 //! A fleet and a shard of KubeVela's controller in one cluster: each writes for its own Applications, what the shard leaves behind when
-//! it dies is taken over, and it gets back what the fleet gives up. And what KubeVela's shards lose when a label is edited.
+//! it dies is taken over, and it gets back what the fleet gives up. What KubeVela's shards lose when a label is edited. And an installation
+//! with shards that is upgraded step by step, and goes back.
 //!
 //! `VELA_ORIGINAL_CONTROLLER` names KubeVela's program, as for `original_controller`.
 
@@ -7,13 +8,13 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use vela_tests::audit::{self, Entry};
 use vela_tests::cluster::Cluster;
 use vela_tests::deploy::{Deployed, Manifests, NAMESPACE, Options, apply_all, from_jsonl};
-use vela_tests::fixtures::{binaries, quiet, until};
+use vela_tests::fixtures::{binaries, quiet, resource, until};
 use vela_tests::fleet;
 use vela_tests::process::Process;
 use vela_tests::release::{admits, applications};
@@ -323,5 +324,158 @@ async fn what_shards_of_the_original_lose_the_fleet_keeps() {
     world.gone("app-2").await;
     let records = fleet::labels_of(&world.client, &["ResourceTracker"], "app-2", LABEL).await;
     assert_eq!(records.unwrap(), BTreeSet::new());
+    world.cluster.stop();
+}
+
+impl World {
+    /// What must outlive every upgrade: the object of an Application, and the number of its newest revision.
+    async fn kept(&self, name: &str) -> (Option<String>, Value) {
+        let map = self.maps().get(name).await.unwrap();
+        (map.metadata.uid, self.status(name, "/status/latestRevision/revision").await)
+    }
+
+    /// Waits until an Application runs in the state of its spec.
+    async fn runs(&self, name: &str) {
+        until(&format!("{name} runs"), LIMIT, async || {
+            let app = self.api().get(name).await.unwrap();
+            app.data["status"]["status"] == "running"
+                && app.data["status"]["observedGeneration"].as_i64() == app.metadata.generation
+        })
+        .await;
+    }
+
+    /// Labels the records of an Application with a shard that does not exist.
+    async fn mislabel(&self, name: &str) {
+        let patch = Patch::Merge(json!({"metadata": {"labels": {LABEL: "shard-9"}}}));
+        for kind in ["ApplicationRevision", "ResourceTracker"] {
+            let resource = resource(vela_api::V1BETA1, kind);
+            let all = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
+            for record in all.list(&ListParams::default()).await.unwrap() {
+                if record.labels().get("app.oam.dev/name").is_some_and(|of| of == name) {
+                    let of = record.metadata.namespace.as_deref();
+                    let api = of.map_or_else(
+                        || all.clone(),
+                        |of| Api::namespaced_with(self.client.clone(), of, &resource),
+                    );
+                    api.patch(&record.name_any(), &PatchParams::default(), &patch).await.unwrap();
+                }
+            }
+        }
+        assert_eq!(self.shards_of(name).await, BTreeSet::from(["shard-9".to_owned()]));
+    }
+}
+
+/// KubeVela's shards, a fleet in the stead of the master, the shard as a pool of it, KubeVela's shards again, and KubeVela without shards: each
+/// goes on where the one before was. Nothing is deployed again, and nothing is written without an edit but where nobody worked before.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_with_shards_is_upgraded_and_goes_back() {
+    let Some(theirs) = Original::find() else { return };
+    let cluster = Cluster::start("shards-upgrade").await.unwrap();
+    let client = cluster.client().await.unwrap();
+    let manifests = Manifests::render(&binaries(), &[]).unwrap();
+    apply_all(&client, manifests.foundation()).await.unwrap();
+    apply_all(&client, from_jsonl(&theirs.definitions).unwrap()).await.unwrap();
+    let world = World { cluster, client };
+    let master = theirs.start_shard(&world.cluster, "master");
+    let shard = theirs.start_shard(&world.cluster, SHARD);
+    world.create("app-0", Some("master")).await;
+    world.create("app-1", Some(SHARD)).await;
+    world.create("app-2", None).await;
+    let both = ["app-0", "app-1"];
+    world.edit(&both, "2", LIMIT).await;
+    for name in both {
+        world.runs(name).await;
+    }
+    let before = [world.kept("app-0").await, world.kept("app-1").await];
+
+    // The chart is upgraded: the master is a fleet, the shard is still theirs. The records of one are labelled wrongly.
+    master.kill().unwrap();
+    world.mislabel("app-0").await;
+    let from = world.position();
+    let deployed = Deployed::start(&world.cluster, &binaries(), &theirs.fleet()).await.unwrap();
+    until("what had no label is deployed", LIMIT, async || world.value("app-2").await.is_some())
+        .await;
+    world.runs("app-2").await;
+    let unlabelled = world.kept("app-2").await;
+    world.edit(&both, "3", LIMIT).await;
+    for (name, who) in [("app-0", Who::Fleet), ("app-1", Who::Original), ("app-2", Who::Fleet)] {
+        world.runs(name).await;
+        assert_eq!(world.writers(from, name).await, [who], "{name}");
+    }
+    let next = |(uid, revision): &(Option<String>, Value), edits: i64| {
+        (uid.clone(), json!(revision.as_i64().unwrap() + edits))
+    };
+    for (name, before) in both.iter().zip(&before) {
+        assert_eq!(world.kept(name).await, next(before, 1), "{name}");
+    }
+    // What is new has the label of its Application; what was labelled otherwise was found all the same.
+    assert!(world.shards_of("app-0").await.contains("master"));
+
+    // The addon is enabled again: the shard is a copy of the fleet's Deployment.
+    let from = world.position();
+    shard.kill().unwrap();
+    let pool = deployed.controller.replica(&world.cluster, "controller-shard-0").unwrap();
+    let pool = pool.with_flags([
+        format!("--shard-id={SHARD}"),
+        format!("--schedulable-shards={SHARD}"),
+        "--sharding-slave-discovery-resync-period=5m".to_owned(),
+    ]);
+    pool.start(&world.cluster).unwrap();
+    pool.ready().await.unwrap();
+    until("the pool has its Application", LIMIT, async || {
+        let app = world.api().get("app-1").await.unwrap();
+        app.annotations().get("controller.core.oam.dev/shard").is_some_and(|of| of == SHARD)
+    })
+    .await;
+    world.edit(&["app-0", "app-1", "app-2"], "4", LIMIT).await;
+    for name in ["app-0", "app-1", "app-2"] {
+        world.runs(name).await;
+        assert_eq!(world.writers(from, name).await, [Who::Fleet], "{name}");
+    }
+    let log = audit::read(&world.cluster.audit_log(), from).unwrap();
+    let is_pools = |entry: &Entry| is_write(entry) && entry.agent.ends_with(pool.pod());
+    assert!(log.iter().any(|entry| is_pools(entry) && is_of(entry, "app-1")));
+    assert!(!log.iter().any(|entry| is_pools(entry) && is_of(entry, "app-0")));
+
+    // Back to shards of KubeVela.
+    let mut command = std::process::Command::new(binaries().controller);
+    command.args(["shard-labels", "--pool", "master", "--kubeconfig"]);
+    command.arg(world.cluster.kubeconfig());
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    for (name, shard) in [("app-0", "master"), ("app-1", SHARD), ("app-2", "master")] {
+        assert_eq!(world.shards_of(name).await, BTreeSet::from([shard.to_owned()]), "{name}");
+    }
+    assert!(pool.stop(LIMIT).unwrap() && deployed.controller.stop(LIMIT).unwrap());
+    let from = world.position();
+    let shards =
+        [theirs.start_shard(&world.cluster, "master"), theirs.start_shard(&world.cluster, SHARD)];
+    world.edit(&["app-0", "app-1", "app-2"], "5", LIMIT).await;
+    for name in ["app-0", "app-1", "app-2"] {
+        world.runs(name).await;
+        assert_eq!(world.writers(from, name).await, [Who::Original], "{name}");
+    }
+    for shard in shards {
+        shard.check().unwrap();
+        shard.kill().unwrap();
+    }
+
+    // And to KubeVela without shards, to which the labels mean nothing.
+    let alone = theirs.run(
+        &world.cluster,
+        "original-alone",
+        ["--enable-leader-election".to_owned(), format!("--leader-election-namespace={NAMESPACE}")],
+    );
+    world.edit(&["app-0", "app-1", "app-2"], "6", LIMIT).await;
+    for (name, before, edits) in
+        [("app-0", &before[0], 4), ("app-1", &before[1], 4), ("app-2", &unlabelled, 3)]
+    {
+        world.runs(name).await;
+        assert_eq!(world.kept(name).await, next(before, edits), "{name}");
+        world.api().delete(name, &DeleteParams::default()).await.unwrap();
+        world.gone(name).await;
+        assert_eq!(world.shards_of(name).await, BTreeSet::new(), "{name}");
+    }
+    alone.check().unwrap();
     world.cluster.stop();
 }
