@@ -1,4 +1,5 @@
-//! What the chart makes of replicas that share the Applications: strategy, budget, spread, alarms, and the autoscaler. Needs no cluster.
+//! What the chart makes of replicas that share the Applications: strategy, budget, spread, alarms, the autoscaler, and the order in which
+//! the API server serves them. Needs no cluster.
 
 use serde_json::{Value, json};
 use vela_tests::deploy::{AUTHENTICATION, RELEASE};
@@ -146,4 +147,70 @@ fn alarms_of_sharing_come_with_it_and_follow_the_period_of_resync() {
         let gap = format!("max(vela_shard_gap_seconds{{namespace=\"vela-system\"}}) > {seconds}");
         assert_eq!(found[3].1, gap, "{period}");
     }
+}
+
+#[test]
+fn leases_have_a_priority_of_their_own() {
+    let named = |objects: &[Value], name: &str| {
+        let is_it =
+            |object: &&Value| object["kind"] == "FlowSchema" && object["metadata"]["name"] == name;
+        objects.iter().find(is_it).map(|object| object["spec"].clone()).unwrap_or_default()
+    };
+    let accounts = |schema: &Value| -> Vec<String> {
+        let subjects = schema["rules"][0]["subjects"].as_array().cloned().unwrap_or_default();
+        let name = |subject: &Value| {
+            assert_eq!(subject["kind"], "ServiceAccount");
+            assert_eq!(subject["serviceAccount"]["namespace"], "vela-system");
+            subject["serviceAccount"]["name"].as_str().unwrap().to_owned()
+        };
+        subjects.iter().map(name).collect()
+    };
+    let controller = "kubevela-vela-core";
+    let webhook = "kubevela-vela-core-webhook";
+    for (settings, all) in [
+        (&[][..], vec![controller, webhook]),
+        (&["admissionWebhooks.enabled=false"], vec![controller]),
+        (&["serviceAccount.name=mine", "serviceAccount.create=false"], vec!["mine", webhook]),
+        (
+            &["controller.serviceAccountCredentials=true"],
+            vec![
+                controller,
+                "vela-certificates-controller",
+                "vela-componentdefinition-controller",
+                "vela-traitdefinition-controller",
+                "vela-policydefinition-controller",
+                "vela-workflowstepdefinition-controller",
+                "vela-application-controller",
+                webhook,
+            ],
+        ),
+    ] {
+        let objects = render(settings, &[]).unwrap();
+        let leases = named(&objects, "kubevela-vela-core-leases");
+        assert_eq!(leases["priorityLevelConfiguration"]["name"], "leader-election");
+        let resources = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
+            "verbs": ["*"], "namespaces": ["vela-system"]}]);
+        assert_eq!(leases["rules"][0]["resourceRules"], resources);
+        let requests = named(&objects, "kubevela-vela-core-requests");
+        assert_eq!(requests["priorityLevelConfiguration"]["name"], "workload-high");
+        assert_eq!(requests["distinguisherMethod"]["type"], "ByNamespace");
+        // Watches stay with those of all ServiceAccounts, and lists but of what is recorded of an Application.
+        let everywhere = |groups: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [groups], "resources": resources, "verbs": verbs, "namespaces": ["*"], "clusterScope": true});
+        let verbs = ["get", "create", "update", "patch", "delete", "deletecollection"];
+        let records = ["applicationrevisions", "resourcetrackers"];
+        let resources = json!([
+            everywhere("*", &["*"], &verbs),
+            everywhere("core.oam.dev", &records, &["list"])
+        ]);
+        assert_eq!(requests["rules"][0]["resourceRules"], resources);
+        // A Lease is both, and what the cluster brings for all ServiceAccounts comes after both (9000).
+        let precedence = |schema: &Value| schema["matchingPrecedence"].as_u64().unwrap();
+        assert!(precedence(&leases) < precedence(&requests) && precedence(&requests) < 9_000);
+        let of_controllers: Vec<&str> =
+            all.iter().copied().filter(|name| *name != webhook).collect();
+        assert_eq!(accounts(&leases), of_controllers, "{settings:?}");
+        assert_eq!(accounts(&requests), all, "{settings:?}");
+    }
+    let none = render(&["apf.create=false"], &[]).unwrap();
+    assert!(none.iter().all(|object| object["kind"] != "FlowSchema"));
 }

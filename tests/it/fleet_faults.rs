@@ -163,14 +163,14 @@ async fn a_replica_that_is_cut_off_is_followed_and_an_api_server_that_is_away_mo
 }
 
 /// A server that accepts connections and says nothing: how many are open, and how many there were.
-struct Silent {
-    port: u16,
-    open: Arc<AtomicUsize>,
+pub(super) struct Silent {
+    pub(super) port: u16,
+    pub(super) open: Arc<AtomicUsize>,
     all: Arc<AtomicUsize>,
 }
 
 impl Silent {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (open, all) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());

@@ -28,6 +28,7 @@ mod faults;
 mod fleet;
 mod fleet_client;
 mod fleet_faults;
+mod fleet_overload;
 mod gated;
 mod gateway;
 mod gateway_original;

@@ -34,10 +34,11 @@ const DEFINITIONS: [&str; 5] = [
 
 /// What an installation needs before the programs start, in this order. Deployments, Services and
 /// hooks are left out: the programs run as processes.
-const FOUNDATION: [&str; 12] = [
+const FOUNDATION: [&str; 13] = [
     "CustomResourceDefinition",
     "Namespace",
     "PriorityClass",
+    "FlowSchema",
     "ServiceAccount",
     "ClusterRole",
     "ClusterRoleBinding",

@@ -26,6 +26,7 @@ const VARIANTS: [&[&str]; 21] = [
         "webhook.autoscaling.enabled=true",
         "networkPolicy.enabled=true",
         "priorityClass.create=false",
+        "apf.create=false",
     ],
     &["webhook.refObjects.rules=null", "multicluster.enabled=true"],
     &[
@@ -425,7 +426,7 @@ const RENDERED: &[Rendered] = &[
 const DIGEST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// What the schema must not let pass.
-const REFUSED: [&str; 17] = [
+const REFUSED: [&str; 18] = [
     "multicluster.clusterGateway.implementation=other",
     "authentication.enable=true",
     "prune.confirmKinds={a b}",
@@ -441,6 +442,7 @@ const REFUSED: [&str; 17] = [
     "controller.serviceAccountCredentials=perhaps",
     "networkPolicy.enabled=perhaps",
     "priorityClass.value=high",
+    "apf.create=perhaps",
     "webhook.refObjects.rules[0].verbs[0]=update",
     "admissionWebhooks.failurePolicy=Sometimes",
 ];
