@@ -525,7 +525,7 @@ impl World {
     }
 
     /// The Applications about which a warning was emitted for a reason.
-    async fn warned(&self, reason: &str) -> BTreeSet<String> {
+    pub(super) async fn warned(&self, reason: &str) -> BTreeSet<String> {
         let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
         let events = events.list(&ListParams::default()).await.unwrap();
         let of = |event: Event| event.regarding.and_then(|regarding| regarding.name);

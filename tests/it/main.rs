@@ -29,6 +29,7 @@ mod fleet;
 mod fleet_client;
 mod fleet_faults;
 mod fleet_overload;
+mod fleet_unowned;
 mod gated;
 mod gateway;
 mod gateway_original;

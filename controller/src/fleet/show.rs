@@ -14,6 +14,7 @@ use vela_api::names::annotation;
 use vela_shard::{PoolName, Slot, Table, bucket_of};
 
 use super::lease::{self, Names};
+use super::working::Worked;
 use crate::command::{self, KubeconfigArgs};
 
 /// The command.
@@ -121,6 +122,12 @@ fn overview(names: &Names, leases: &[Lease], now: Timestamp) -> anyhow::Result<S
             "" => "-".to_owned(),
             backlog => format!("{backlog} s"),
         };
+        let worked = Worked::from_text(note(annotation::FLEET_WORKED));
+        let idle = table
+            .held_by(&member.id)
+            .filter(|slot| worked.as_ref().is_some_and(|worked| !worked.has(slot)))
+            .count();
+        let waits = format!("does not work on {idle} of its buckets");
         let mut state = Vec::new();
         if table.holder(&Slot::Lead) == Some(&member.id) {
             state.push("leads");
@@ -129,6 +136,7 @@ fn overview(names: &Names, leases: &[Lease], now: Timestamp) -> anyhow::Result<S
             None => state.push("its Lease is gone"),
             Some(found) if lease::holder(found).is_empty() => state.push("dead"),
             Some(_) if member.weight == 0 => state.push("leaves"),
+            Some(_) if idle > 0 => state.push(&waits),
             Some(_) => {}
         }
         let (pool, state) = (spoken(&member.pool), state.join(", "));
@@ -224,6 +232,8 @@ mod tests {
             let notes = [
                 (annotation::FLEET_APPLICATIONS, "7".to_owned()),
                 (annotation::FLEET_BACKLOG, "0.4".to_owned()),
+                // Three of 256 are missing in the default pool, and all of the other one.
+                (annotation::FLEET_WORKED, format!("master=3f{}fe", "f".repeat(60))),
             ];
             lease::renewed(lease::new("n", &names.member(pod)), id, 8, &notes)
         };
@@ -245,7 +255,8 @@ mod tests {
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1][..7], ["a_1", "default", "512", "128", "7", "0.4", "s"], "{text}");
-        assert_eq!(*lines[1].last().unwrap(), "leads", "{text}");
+        let state = lines[1][9..].join(" ");
+        assert_eq!(state, "leads, does not work on 259 of its buckets", "{text}");
         assert_eq!(
             (lines[2][..4].to_vec(), *lines[2].last().unwrap()),
             (vec!["b_2", "default", "0", "128"], "dead")

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use vela_shard::{Buckets, PoolName, has_lease, pool_of};
+use vela_shard::{Buckets, MASTER, PoolName, Slot, has_lease, pool_of};
 
 /// What is worked on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,15 +43,68 @@ impl Working {
         self.shards.get(shard).copied().or_else(is_surplus)
     }
 
+    /// The buckets of each pool, as the Lease of a member says them.
+    pub(super) fn to_text(&self) -> String {
+        let of = |(pool, buckets): (&PoolName, &Buckets)| {
+            let pool = if pool.is_empty() { MASTER } else { pool };
+            format!("{pool}={}", buckets.to_text())
+        };
+        let pools: Vec<String> = self.buckets.iter().map(of).collect();
+        pools.join(",")
+    }
+
     /// How many buckets that are, in all pools.
     pub(super) fn len(&self) -> usize {
         self.buckets.values().map(|buckets| buckets.len()).sum()
     }
 }
 
+/// What a member says on its Lease that it works on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Worked(BTreeMap<PoolName, Buckets>);
+
+impl Worked {
+    /// Reads what a Lease says; `None`: a release that does not say so works on what it holds.
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        let pools = text.split(',').map(|pool| {
+            let (pool, buckets) = pool.split_once('=')?;
+            Some((pool_of(pool).into(), Buckets::from_text(buckets)?))
+        });
+        pools.collect::<Option<_>>().map(Self)
+    }
+
+    /// Whether a slot is among them. The leader's duties are no bucket: they are not said.
+    pub(super) fn has(&self, slot: &Slot) -> bool {
+        match slot {
+            Slot::Bucket(pool, bucket) => {
+                self.0.get(pool).is_some_and(|buckets| buckets.contains(*bucket))
+            }
+            Slot::Lead => true,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lease_says_what_is_worked_on() {
+        let some: Buckets = [0, 63, 200].into_iter().collect();
+        let buckets = BTreeMap::from([("".into(), some), ("p".into(), Buckets::default())]);
+        let text = Working { buckets, ..Working::default() }.to_text();
+        let worked = Worked::from_text(&text).unwrap();
+        let slot = |pool: &str, bucket| Slot::Bucket(pool.into(), bucket);
+        assert!(worked.has(&slot("", 63)) && worked.has(&Slot::Lead), "{text}");
+        for other in [slot("", 64), slot("p", 63), slot("gone", 63)] {
+            assert!(!worked.has(&other), "{other:?} of {text}");
+        }
+        for bad in ["", "master", "master=", &format!("{text},p=7")] {
+            assert_eq!(Worked::from_text(bad), None, "{bad:?}");
+        }
+        let none = Worked::from_text(&format!("p={}", some.to_text())).unwrap();
+        assert!(!none.has(&slot("", 63)) && none.has(&slot("p", 63)));
+    }
 
     #[test]
     fn a_pool_that_is_not_there_is_the_default_one() {

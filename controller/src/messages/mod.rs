@@ -66,6 +66,24 @@ pub(crate) fn too_many_shards(shard: &str, limit: usize) -> String {
     )
 }
 
+/// No replica works on the bucket of an Application.
+#[must_use]
+pub(crate) fn unowned(bucket: u8, holder: Option<&str>) -> String {
+    let why = match holder {
+        Some(holder) => {
+            format!("{holder}, which holds its bucket {bucket:02x}, does not work on it")
+        }
+        None => format!("no replica holds its bucket {bucket:02x}"),
+    };
+    format!("no replica reconciles this application: {why}")
+}
+
+/// A replica works on the bucket of an Application, and not on the Application.
+#[must_use]
+pub(crate) fn lost_from_queue(member: &str) -> String {
+    format!("no replica reconciles this application: {member} has lost it from its queue")
+}
+
 /// The label of an Application names a shard without replicas.
 #[must_use]
 pub(crate) fn no_shard(shard: &str) -> String {

@@ -132,7 +132,7 @@ impl FleetMetrics {
             epoch: gauge("vela_shard_epoch", "Number of changes of the fleet's members.")?,
             unowned: gauge(
                 "vela_shard_unowned",
-                "Applications whose bucket no living replica holds; exported by the replica with the leader's duties.",
+                "Applications that no replica works on; of all buckets by the replica with the leader's duties, of lost keys by their holder.",
             )?,
             session: gauge(
                 "vela_session_remaining_milliseconds",

@@ -168,6 +168,8 @@ pub mod annotation {
     pub const FLEET_POOL: &str = "controller.core.oam.dev/pool";
     /// On the Lease of a member: the buckets that its caches are filled for, as hexadecimal digits of four buckets each.
     pub const FLEET_CACHED: &str = "controller.core.oam.dev/cached-buckets";
+    /// On the Lease of a member: the buckets of each pool that it works on, as `POOL=DIGITS,...` with digits as in `cached-buckets`.
+    pub const FLEET_WORKED: &str = "controller.core.oam.dev/worked-buckets";
     /// On the Lease of a member, for people: the version of the program.
     pub const FLEET_VERSION: &str = "controller.core.oam.dev/version";
     /// On the Lease of the fleet: who works on which bucket.
@@ -555,6 +557,8 @@ pub mod event {
     pub const FOREIGN_SHARD: &str = "ForeignShard";
     /// Its label names more shards than there can be.
     pub const TOO_MANY_SHARDS: &str = "TooManyShards";
+    /// No replica of the fleet works on it, for longer than a take-over takes. Not in the reference.
+    pub const UNOWNED: &str = "Unowned";
 }
 
 /// Phases of an Application (`status.status`).

@@ -10,6 +10,7 @@ use vela_cluster::{Key, Stored as _};
 use vela_shard::{PoolName, Slot, Table, bucket_of, has_lease};
 
 use super::Runner;
+use super::unowned::since;
 use crate::application;
 use crate::cached::Cached;
 use crate::fleet::state::{Changes, Standing};
@@ -154,7 +155,7 @@ impl Runner {
         queue!(steps);
     }
 
-    /// Counts the own Applications, and with the leader's duties those that nobody works on.
+    /// Counts the own Applications, and those that nobody works on.
     pub(super) fn count(&self) -> usize {
         let apps = self.context.apps.all();
         let table = self.fleet.state.lock().member.table().map(Arc::clone);
@@ -173,21 +174,7 @@ impl Runner {
         let ours = counts.values().sum();
         self.fleet.metrics.set_applications(&counts);
         self.measure_gap(&recurring);
-        let unowned = if self.fleet.is_leading() {
-            let now = clock::now();
-            let state = self.fleet.state.lock();
-            let table = state.member.table().map(Arc::clone);
-            let slots = table.iter().flat_map(|table| table.slots());
-            let owned: BTreeSet<Slot> =
-                slots.filter(|slot| state.member.is_owned(slot, now)).collect();
-            // Ten thousand Applications are counted below, and every write of the process asks this
-            // lock.
-            drop(state);
-            apps.iter().filter(|app| !owned.contains(&slot(app, table.as_deref()))).count()
-        } else {
-            0
-        };
-        self.fleet.metrics.unowned.set(number(unowned));
+        self.fleet.metrics.unowned.set(number(self.find_unowned(&apps)));
         self.forget_shards(&apps);
         ours
     }
@@ -198,14 +185,7 @@ impl Runner {
         let now = Instant::now();
         let due = self.context.queue.overdue(recurring, now);
         let mut missed = self.missed.lock();
-        *missed = due
-            .missing
-            .into_iter()
-            .map(|key| {
-                let since = missed.get(&key).copied().unwrap_or(now);
-                (key, since)
-            })
-            .collect();
+        *missed = since(due.missing, &missed, now);
         let longest = missed.values().map(|since| now.saturating_duration_since(*since)).max();
         self.fleet.metrics.gap.set(due.longest.max(longest.unwrap_or_default()).as_secs_f64());
     }
@@ -223,7 +203,7 @@ impl Runner {
 }
 
 /// The slot of an Application.
-fn slot(app: &Cached, table: Option<&Table>) -> Slot {
+pub(super) fn slot(app: &Cached, table: Option<&Table>) -> Slot {
     let (key, pool) = (app.key(), &*app.outline.pool);
     let bucket = bucket_of(&key.namespace, &key.name);
     table.map_or_else(|| Slot::Bucket(pool.into(), bucket), |table| table.slot(pool, bucket))

@@ -8,8 +8,9 @@ mod report;
 mod root;
 mod session;
 mod table;
+mod unowned;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use vela_api::names::annotation;
 use vela_cluster::{Error, Key};
+use vela_shard::Slot;
 
 use crate::application::context::AppContext;
 use crate::fleet::lease::{self, Names};
@@ -69,7 +71,9 @@ struct Runner {
     /// The lives of members whose records are known; `None`: none was read yet.
     heirs: Mutex<Option<BTreeSet<String>>>,
     /// Own Applications that are not in the queue although they are to be reconciled again and again, and since when.
-    missed: Mutex<HashMap<Key, Instant>>,
+    missed: Mutex<BTreeMap<Key, Instant>>,
+    /// Slots that nobody works on, as far as this member has the leader's duties, and since when.
+    idle: Mutex<BTreeMap<Slot, Instant>>,
     stop: CancellationToken,
 }
 
@@ -133,6 +137,7 @@ pub(crate) async fn start(
         seen: Mutex::default(),
         heirs: Mutex::default(),
         missed: Mutex::default(),
+        idle: Mutex::default(),
         stop: stop.clone(),
     });
     let mut tasks = JoinSet::new();

@@ -1,5 +1,5 @@
-//! Applications that the fleet leaves alone on purpose say so: those of a shard that another controller works on, and those whose
-//! shard has no replica.
+//! Applications that the fleet leaves alone say so: on purpose those of a shard that another controller works on, and those whose
+//! shard has no replica; and those that nobody works on although somebody should (`unowned`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,7 @@ const EVENT_PERIOD: i64 = 3_600;
 impl Runner {
     /// Emits the events, and writes the conditions.
     pub(super) async fn report(&self) {
+        self.name_unowned();
         let foreign = self.foreign();
         let deserted = self.deserted();
         let working = self.fleet.working.load_full();
@@ -62,7 +63,7 @@ impl Runner {
     }
 
     /// Once an hour.
-    fn warn(&self, app: &Cached, reason: &str, message: &str) {
+    pub(super) fn warn(&self, app: &Cached, reason: &str, message: &str) {
         let hour = Timestamp::now().as_second().div_euclid(EVENT_PERIOD).to_string();
         self.context.events.emit(&app.about(), Severity::Warning, reason, message, &hour);
     }

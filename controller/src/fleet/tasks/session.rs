@@ -76,9 +76,11 @@ impl Runner {
     fn notes(&self) -> Vec<(&'static str, String)> {
         let backlog = self.context.queue.load().backlog;
         let filled = self.fleet.state.lock().filled;
+        let working = self.fleet.working.load();
         vec![
             (annotation::FLEET_CACHED, filled.to_text()),
-            (annotation::FLEET_BUCKETS, self.fleet.working.load().len().to_string()),
+            (annotation::FLEET_BUCKETS, working.len().to_string()),
+            (annotation::FLEET_WORKED, working.to_text()),
             (annotation::FLEET_APPLICATIONS, self.fleet.metrics.applications().to_string()),
             (annotation::FLEET_BACKLOG, format!("{:.1}", backlog.as_secs_f64())),
             (annotation::FLEET_POOL, self.fleet.pools.own.clone()),
