@@ -67,7 +67,7 @@ pub struct Fleet {
     filled: Notify,
     /// Whether this member has the leader's duties.
     leads: watch::Sender<bool>,
-    /// Whether it is in the table.
+    /// Whether it is in the table, and may be counted on.
     joined: watch::Sender<bool>,
     /// It shall hand everything over.
     leaves: CancellationToken,
@@ -129,7 +129,7 @@ impl Fleet {
         let own = (id, pools.own.as_str().into());
         let member = Member::new(own, timing, BUCKETS, pools.fallback.map(clock::millis));
         Ok(Self {
-            state: Mutex::new(State::new(member, root)),
+            state: Mutex::new(State::new(member, root, clock::now())),
             working: ArcSwap::default(),
             apps,
             pools,
@@ -268,7 +268,7 @@ impl Fleet {
         let _ = self.leads.subscribe().wait_for(|now| *now == leads).await;
     }
 
-    /// Waits until it is in the table for the first time.
+    /// Waits until it is in the table for the first time, and may be counted on.
     pub(crate) async fn until_joined(&self) {
         let _ = self.joined.subscribe().wait_for(|joined| *joined).await;
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use vela_cluster::Key;
 use vela_shard::{
-    Buckets, Holder, Kept, Member, Millis, PoolName, Root, RootTiming, Slot, Table, has_lease,
+    Buckets, Entry, Holder, Kept, Member, MemberId, Millis, PoolName, Root, RootTiming, Slot,
+    Table, has_lease,
 };
 
 use super::handover::{Arrival, arrivals};
@@ -17,6 +18,10 @@ use super::working::Working;
 
 /// What is in flight of a slot that is to be handed over may end by itself for so long.
 pub(super) const GRACE: Millis = 1_000;
+/// Lists that end within this time fill caches while a member that leaves waits for that.
+const QUICK: Millis = 5_000;
+/// After this time a member waits for the caches of the others no more: one of them may never be filled.
+const AWAITED: Millis = 300_000;
 /// Shards on whose Leases the fleet elects because labels name them: any tenant can name one.
 pub(super) const MAX_SHARDS: usize = 20;
 
@@ -40,6 +45,11 @@ pub(super) struct State {
     /// What the caches keep, and what of it they are filled for.
     pub(super) kept: Kept,
     pub(super) filled: Buckets,
+    /// The epoch of the table by whose share they are filled; 0: of none.
+    pub(super) ready: u64,
+    /// When this member was made, and when it was in the table for the first time.
+    made: Millis,
+    joined: Option<Millis>,
     /// Applications whose annotation may still be written by a request without an answer, and until when.
     pub(super) moving: HashMap<Key, Millis>,
 }
@@ -80,7 +90,7 @@ impl Flight {
 
 impl State {
     /// Nothing is known yet.
-    pub(super) fn new(member: Member, timing: RootTiming) -> Self {
+    pub(super) fn new(member: Member, timing: RootTiming, now: Millis) -> Self {
         Self {
             member,
             root: Root::new(timing),
@@ -93,6 +103,9 @@ impl State {
             pools: Vec::new(),
             kept: Kept::new(Buckets::ALL),
             filled: Buckets::ALL,
+            ready: 0,
+            made: now,
+            joined: None,
             moving: HashMap::new(),
         }
     }
@@ -269,8 +282,27 @@ impl State {
         let id = Arc::clone(self.member.id());
         let table = self.member.table().map(Arc::clone);
         let is_other = table.is_some_and(|table| self.kept.follow(&table, &id, now));
-        let filled = self.kept.filled(listed);
-        (is_other, std::mem::replace(&mut self.filled, filled) != filled)
+        let filled = (self.kept.filled(listed), self.kept.ready(listed).unwrap_or(0));
+        let is_filled = filled != (self.filled, self.ready);
+        (self.filled, self.ready) = filled;
+        (is_other, is_filled)
+    }
+
+    /// Whether this member may be counted on, so that a roll-out stops the next one: it is in the table, and nothing is on its way.
+    /// `ready`: whether a member says that its caches are filled by an epoch. Where lists are quick, whoever leaves waits for them.
+    pub(super) fn is_ready(&mut self, ready: impl Fn(&MemberId, u64) -> bool, now: Millis) -> bool {
+        let Some(table) = self.member.table() else { return false };
+        let id = self.member.id();
+        if table.index(id).is_none() {
+            return false;
+        }
+        let joined = *self.joined.get_or_insert(now);
+        let is_quick = joined.saturating_sub(self.made) < QUICK;
+        let epoch = table.epoch;
+        let is_filled = |member: &Entry| member.id == *id || ready(&member.id, epoch);
+        let is_settled =
+            || table.is_settled() && self.ready >= epoch && table.members.iter().all(is_filled);
+        is_quick || now.saturating_sub(joined) >= AWAITED || is_settled()
     }
 
     /// Whether the table has other pools than before. Then what was read of an Application counts no more: another member may have

@@ -354,3 +354,33 @@ async fn the_halves_of_a_hand_over_are_timed() {
     assert_eq!(changes.drained, [400]);
     assert!(changes.gone.len() > BUCKETS / 3, "the others are lost: they were not stopped");
 }
+
+/// A roll-out stops the next member when this one is ready. Where lists take long the others list first what they keep from then on.
+#[test]
+fn a_member_is_ready_when_what_all_keep_is_filled_unless_lists_are_quick() {
+    let timing = Timing { permitted: 5_000, judged: 8_000, period: 1_500 };
+    let root = RootTiming { permitted: 10_000, renewed: 1_500, replaced: 3_000 };
+    for (started, quick) in [(1_000, true), (60_000, false)] {
+        let fleet = alone();
+        let mut table = Table::clone(fleet.state.lock().member.table().unwrap());
+        let member = Member::new(("b_1".into(), "".into()), timing, BUCKETS, None);
+        let now = clock::now();
+        let mut at = State::new(member, root, now);
+        let start = now + started;
+        let known = |_: &MemberId, _| true;
+        assert!(!at.is_ready(known, start), "it knows no table");
+        table.join(&"b_1".into(), &"".into(), 1);
+        table.revision += 1;
+        at.member.read(Arc::new(table.clone()), Some(start), start);
+        at.ready = table.epoch;
+        assert_eq!(at.is_ready(known, start), quick, "half of the buckets are on their way");
+        let settled = shared(&table, |_| {});
+        at.member.read(Arc::clone(&settled), Some(start + 1), start + 1);
+        assert_eq!(at.is_ready(|id, epoch| &**id != "a_1" || epoch < settled.epoch, start), quick);
+        at.ready = 0;
+        assert_eq!(at.is_ready(known, start), quick, "its own are not");
+        at.ready = settled.epoch;
+        assert!(at.is_ready(|_, epoch| epoch == settled.epoch, start));
+        assert!(at.is_ready(|_, _| false, start + 300_000), "nobody waits for ever");
+    }
+}

@@ -168,6 +168,8 @@ pub mod annotation {
     pub const FLEET_POOL: &str = "controller.core.oam.dev/pool";
     /// On the Lease of a member: the buckets that its caches are filled for, as hexadecimal digits of four buckets each.
     pub const FLEET_CACHED: &str = "controller.core.oam.dev/cached-buckets";
+    /// On the Lease of a member: the epoch of the table by whose shares its caches are filled; 0: of none yet.
+    pub const FLEET_READY: &str = "controller.core.oam.dev/ready";
     /// On the Lease of a member: the buckets of each pool that it works on, as `POOL=DIGITS,...` with digits as in `cached-buckets`.
     pub const FLEET_WORKED: &str = "controller.core.oam.dev/worked-buckets";
     /// On the Lease of a member, for people: the version of the program.

@@ -84,6 +84,8 @@ pub struct Kept {
     stand_by: Buckets,
     /// Since when that is this.
     changed: Millis,
+    /// The share by the table that was followed last.
+    share: Buckets,
 }
 
 impl Kept {
@@ -97,6 +99,7 @@ impl Kept {
             seen: ("".into(), 0),
             stand_by: buckets,
             changed: 0,
+            share: buckets,
         }
     }
 
@@ -112,6 +115,7 @@ impl Kept {
         }
         let own = own(table, id);
         let share = own.union(self.stand_by);
+        self.share = share;
         let next = if !own.without(self.buckets).is_empty() {
             self.buckets.union(share)
         } else if now.saturating_sub(self.changed) >= CALM {
@@ -152,6 +156,13 @@ impl Kept {
     pub fn since(&self, bucket: u8) -> Option<u64> {
         let since = self.since.get(usize::from(bucket)).copied();
         since.filter(|_| self.buckets.contains(bucket))
+    }
+
+    /// The epoch of the table by whose share the caches are filled, with a list that began with a generation; `None`: they are not.
+    #[must_use]
+    pub fn ready(&self, listed: u64) -> Option<u64> {
+        let is_filled = self.share.without(self.filled(listed)).is_empty();
+        (is_filled && !self.seen.0.is_empty()).then_some(self.seen.1)
     }
 
     /// The buckets that a cache is filled for whose last complete list began with a generation.

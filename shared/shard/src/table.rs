@@ -179,6 +179,12 @@ impl Table {
         self.pools.iter().flat_map(of_pool).chain(leads)
     }
 
+    /// Whether everybody has what he shall have.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.lead.0 == self.lead.1 && self.pools.values().all(|rows| rows.holds == rows.wanted)
+    }
+
     /// Whether a pool has a member that does not leave.
     #[must_use]
     pub fn is_staffed(&self, pool: &str) -> bool {

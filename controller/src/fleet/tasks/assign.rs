@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::info;
+use vela_api::names::annotation;
 use vela_cluster::{Key, Stored as _};
-use vela_shard::{PoolName, Slot, Table, bucket_of, has_lease};
+use vela_shard::{MemberId, PoolName, Slot, Table, bucket_of, has_lease};
 
 use super::Runner;
 use super::unowned::since;
@@ -15,7 +16,7 @@ use crate::application;
 use crate::cached::Cached;
 use crate::fleet::state::{Changes, Standing};
 use crate::fleet::working::Working;
-use crate::fleet::{clock, takeover};
+use crate::fleet::{clock, lease, takeover};
 use crate::metrics::{BucketCounts, number};
 use crate::queue::Class;
 
@@ -54,7 +55,7 @@ impl Runner {
                 opened.contains(shard) || (changes.has_other_pools && !shard.is_empty())
             });
         }
-        if standing.is_in {
+        if standing.is_in && self.is_ready() {
             self.fleet.joined.send_if_modified(|joined| !std::mem::replace(joined, true));
         }
         let leads = standing.leads;
@@ -62,6 +63,26 @@ impl Runner {
             self.definitions(leads);
         }
         !changes.draining.is_empty()
+    }
+
+    /// Whether this member may be counted on from now on; once is enough.
+    fn is_ready(&self) -> bool {
+        if *self.fleet.joined.borrow() {
+            return false;
+        }
+        let said: BTreeMap<MemberId, u64> = {
+            let seen = self.seen.lock();
+            let said = |found| {
+                let member = lease::observed(&self.options.names, found)?;
+                // A release that does not say so has no time to give.
+                let epoch = lease::annotation_of(found, annotation::FLEET_READY).parse();
+                Some((member.id, epoch.unwrap_or(u64::MAX)))
+            };
+            seen.members.iter().filter_map(said).collect()
+        };
+        // Whoever has no Lease is dead, and is judged.
+        let ready = |id: &MemberId, epoch| said.get(id).is_none_or(|said| *said >= epoch);
+        self.fleet.state.lock().is_ready(ready, clock::now())
     }
 
     /// The shards for whose Applications the fleet may write now, and could not before.

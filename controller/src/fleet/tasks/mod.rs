@@ -114,7 +114,10 @@ pub(crate) async fn start(
     let is_new = known.is_none();
     let base = known.unwrap_or_else(|| lease::new(&options.namespace, &name));
     fleet.keep(&context);
-    let cached = [(annotation::FLEET_CACHED, fleet.state.lock().filled.to_text())];
+    let cached = [
+        (annotation::FLEET_CACHED, fleet.state.lock().filled.to_text()),
+        (annotation::FLEET_READY, "0".to_owned()),
+    ];
     let first = lease::renewed(base, &id, seconds(options.pace.lease_duration), &cached);
     // One that a process of the same Pod left belongs to this one now: its identity is another one, and is judged as such.
     let own = if is_new {

@@ -75,10 +75,14 @@ impl Runner {
     /// What others read on the Lease, and people.
     fn notes(&self) -> Vec<(&'static str, String)> {
         let backlog = self.context.queue.load().backlog;
-        let filled = self.fleet.state.lock().filled;
+        let (filled, ready) = {
+            let state = self.fleet.state.lock();
+            (state.filled, state.ready)
+        };
         let working = self.fleet.working.load();
         vec![
             (annotation::FLEET_CACHED, filled.to_text()),
+            (annotation::FLEET_READY, ready.to_string()),
             (annotation::FLEET_BUCKETS, working.len().to_string()),
             (annotation::FLEET_WORKED, working.to_text()),
             (annotation::FLEET_APPLICATIONS, self.fleet.metrics.applications().to_string()),

@@ -15,9 +15,12 @@
     reason = "a test that meets something unexpected fails there"
 )]
 
+mod scale;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use scale::Scale;
 use vela_shard::{
     BUCKETS, Buckets, Holder, Kept, Member, MemberId, Observed, PoolName, Root, RootTiming, Slot,
     Table, Timing, bucket_of, share, share_of_new, unanswered_until,
@@ -68,6 +71,8 @@ enum Kind {
     NoApiServer,
     /// Everything at any moment, with clocks that differ in speed.
     Chaos,
+    /// A fleet of many Applications: a crash, one replica more and one less, a roll-out (`scale.rs`).
+    Scale,
 }
 
 impl Kind {
@@ -80,7 +85,7 @@ impl Kind {
             Self::Outages => Some(20_000),
             // A session that ended comes back with the next renewal and list.
             Self::ShortFreezes => Some(10_000),
-            Self::NoApiServer | Self::Chaos => None,
+            Self::NoApiServer | Self::Chaos | Self::Scale => None,
         }
     }
 }
@@ -113,6 +118,8 @@ struct Lease {
     version: u64,
     seized: bool,
     filled: Buckets,
+    /// The epoch for which its caches are filled.
+    ready: u64,
 }
 
 /// A process that starts.
@@ -152,6 +159,7 @@ enum Request {
     Renew {
         version: u64,
         filled: Buckets,
+        ready: u64,
     },
     RenewRoot {
         version: Option<u64>,
@@ -262,6 +270,8 @@ struct Node {
     filled: Buckets,
     /// When it was stopped.
     stopped: u64,
+    /// Until when its worker for edits is busy.
+    edits_until: u64,
 }
 
 impl Node {
@@ -322,6 +332,9 @@ struct World {
     log: Vec<String>,
     last_put: u64,
     counted: Counted,
+    /// How long a list of everything takes, from and to.
+    fill: (u64, u64),
+    scale: Option<Scale>,
 }
 
 /// What is counted of a history, or of several.
@@ -355,7 +368,8 @@ impl Counted {
 impl World {
     fn new(seed: u64, kind: Kind, apps: usize, members: usize) -> Self {
         let app = |number: usize| {
-            let pool = if number.is_multiple_of(5) { "x" } else { "" };
+            let is_pools = number.is_multiple_of(5) && kind != Kind::Scale;
+            let pool = if is_pools { "x" } else { "" };
             Slot::Bucket(pool.into(), bucket_of("shop", &format!("app-{number}")))
         };
         let mut world = Self {
@@ -377,9 +391,11 @@ impl World {
             log: Vec::new(),
             last_put: 0,
             counted: Counted::default(),
+            fill: FILL,
+            scale: None,
         };
         for member in 0..members {
-            let pool = if member == 3 { "x" } else { "" };
+            let pool = if member == 3 && kind != Kind::Scale { "x" } else { "" };
             let at = world.random.between(0, 3_000);
             let pool = pool.into();
             world.starts.push(Start { at, pool, predecessor: None, prepared: None });
@@ -401,6 +417,11 @@ impl World {
         self.events.insert((self.now + after, number), event);
     }
 
+    /// How long a list of everything takes.
+    fn fill_time(&mut self) -> u64 {
+        self.random.between(self.fill.0, self.fill.1)
+    }
+
     fn latency(&mut self) -> u64 {
         if self.random.one_in(50) {
             self.random.between(50, 200)
@@ -417,7 +438,8 @@ impl World {
             share_of_new(table, (&id, &start.pool), start.predecessor.as_deref())
         };
         let kept = Kept::new(self.table.as_ref().map_or(Buckets::ALL, share));
-        let at = self.now + self.random.between(FILL.0, FILL.1);
+        let fill = self.fill_time();
+        let at = self.now + fill;
         self.starts.push(Start { at, prepared: Some((id, kept)), ..start });
     }
 
@@ -459,10 +481,11 @@ impl World {
             fill: None,
             filled: kept.buckets(),
             stopped: u64::MAX,
+            edits_until: 0,
             kept,
         };
         let (version, filled) = (node.version, node.filled);
-        let lease = Lease { stamp: self.version(), version, seized: false, filled };
+        let lease = Lease { stamp: self.version(), version, seized: false, filled, ready: 0 };
         self.leases.insert(id, lease);
         let at = node.clock(self.now);
         node.member.renewed(at, at);
@@ -503,12 +526,13 @@ impl World {
     fn carry_out(&mut self, node: usize, request: u64, sent: Request) {
         let id = Arc::clone(self.nodes[node].member.id());
         let answer = match sent {
-            Request::Renew { version, filled } => {
+            Request::Renew { version, filled, ready } => {
                 let (new, stamp) = (self.version(), self.version());
                 let found = self.leases.get_mut(&id);
                 Answer::Renewed(match found {
                     Some(lease) if lease.version == version && !lease.seized => {
                         (lease.version, lease.stamp, lease.filled) = (new, stamp, filled);
+                        lease.ready = ready;
                         Ok(new)
                     }
                     found => Err(found.cloned()),
@@ -618,6 +642,7 @@ impl World {
             self.counted.edits += 1;
             let wait = now - edit.since;
             self.counted.longest_wait = self.counted.longest_wait.max(wait);
+            self.is_in_time(edit.since, &edit.named);
             if let Some(limit) = self.kind.limit() {
                 assert!(
                     wait <= limit,
@@ -821,7 +846,8 @@ impl World {
         let clock = self.nodes[at].clock(now);
         if self.nodes[at].renewal.is_none() && now >= self.nodes[at].renews {
             let (version, filled) = (self.nodes[at].version, self.nodes[at].filled);
-            let renew = Request::Renew { version, filled };
+            let ready = self.nodes[at].kept.ready(self.nodes[at].listed).unwrap_or(0);
+            let renew = Request::Renew { version, filled, ready };
             let request = self.send(at, renew, TIMING.permitted / 2);
             self.nodes[at].renewal = Some((request, clock));
             self.nodes[at].renews = now + TIMING.period;
@@ -856,7 +882,7 @@ impl World {
     /// What is kept follows the table, and a list fills the caches for what is new.
     fn keep(&mut self, at: usize) {
         let now = self.now;
-        let time = self.random.between(FILL.0, FILL.1);
+        let time = self.fill_time();
         let node = &mut self.nodes[at];
         let clock = node.clock(now);
         if now >= node.stopped.saturating_add(HURRY) {
@@ -980,6 +1006,9 @@ impl World {
             })
             .collect();
         for (number, named, time) in due {
+            if !self.takes(at) {
+                break;
+            }
             let write = Request::Write { edit: number, named: named.clone(), time };
             let request = self.send(at, write, time);
             self.nodes[at].waits.remove(&request);
@@ -1061,6 +1090,7 @@ impl World {
             Kind::ShortFreezes => 3,
             Kind::NoApiServer => 4,
             Kind::Chaos => self.random.between(0, 11),
+            Kind::Scale => return,
         };
         let long = if self.kind == Kind::Chaos { 60_000 } else { 3_500 };
         let time = self.random.between(100, long);
@@ -1175,9 +1205,10 @@ impl World {
             Kind::Crashes | Kind::Outages | Kind::ShortFreezes => 30_000,
             Kind::NoApiServer => 120_000,
             Kind::Chaos => 0,
+            Kind::Scale => length,
         };
         // The first table is written before anybody edits.
-        let begin = 30_000;
+        let begin = if self.scale.is_some() { scale::BEGIN } else { 30_000 };
         self.calm = length - CALM;
         let (mut next, mut number) = (begin + 5_000, 0);
         while self.now < length {
@@ -1221,6 +1252,7 @@ impl World {
                     self.act(at);
                 }
             }
+            self.proceed();
             self.now += STEP;
         }
         self.ended();
