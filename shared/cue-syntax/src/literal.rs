@@ -162,7 +162,8 @@ impl Quotes {
     /// Decodes the pieces of one literal. All spans are offsets into `text`; the first begins
     /// behind the opening quotes, the last ends before the closing ones.
     pub(crate) fn decode(self, text: &str, pieces: &[Span]) -> Result<Vec<Vec<u8>>, LiteralError> {
-        let indent = if self.multiline { self.indent(text, pieces)? } else { "" };
+        let (indent, own_line) =
+            if self.multiline { Self::indent(text, pieces) } else { ("", false) };
         let mut decoded = Vec::with_capacity(pieces.len());
         let last = pieces.len().saturating_sub(1);
         for (index, piece) in pieces.iter().enumerate() {
@@ -177,7 +178,7 @@ impl Quotes {
             if at < end {
                 self.decode_piece(text, at..end, indent, closing, &mut value)?;
             }
-            if closing && value.last() == Some(&b'\n') {
+            if closing && own_line && value.last() == Some(&b'\n') {
                 value.pop();
             }
             decoded.push(value);
@@ -238,17 +239,13 @@ impl Quotes {
         Ok(())
     }
 
-    /// The white space before the closing quotes: every line has to begin with it.
-    fn indent<'a>(self, text: &'a str, pieces: &[Span]) -> Result<&'a str, LiteralError> {
-        let Some(last) = pieces.last() else { return Ok("") };
+    /// The white space before the closing quotes, with which every line has to begin, and whether the quotes
+    /// stand on a line of their own. Where they follow text, that white space belongs to the text, too.
+    fn indent<'a>(text: &'a str, pieces: &[Span]) -> (&'a str, bool) {
+        let Some(last) = pieces.last() else { return ("", false) };
         let content = text.get(last.start as usize..last.end as usize).unwrap_or_default();
-        match content.rsplit_once('\n') {
-            Some((_, indent)) if indent.chars().all(char::is_whitespace) => Ok(indent),
-            _ => fail(
-                "invalid string: closing quotes of a multi-line string must stand on a line of their own",
-                last.end as usize,
-            ),
-        }
+        let rest = content.trim_end_matches(|c: char| c != '\n' && c.is_whitespace());
+        (content.get(rest.len()..).unwrap_or_default(), rest.ends_with('\n'))
     }
 
     /// Skips the indentation of the line that begins at `at`; an empty line needs none.

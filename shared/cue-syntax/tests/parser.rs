@@ -298,10 +298,22 @@ fn strings_decode() {
         (r#""\uD834\uDD1E""#, "\u{1d11e}"),
         ("\"\"\"\n\t a\n\n\t b\\\n\t c\n\t \"\"\"", "a\n\nbc"),
         ("\"\"\"\r\n a\r\n \"\"\"", "a"),
+        // Closing quotes that follow text: the white space before them is the indentation, too.
+        ("\"\"\"\n  a\n\n  b  \"\"\"", "a\n\nb  "),
+        ("\"\"\"\n  a\n b \"\"\"", " a\nb "),
+        ("\"\"\"\n  a\"\"\"", "  a"),
+        ("\"\"\"\na\\n\"\"\"", "a\n"),
     ] {
         assert_eq!(unquote(text), Ok(Text::String(value.to_owned())), "{text}");
     }
-    for text in [r#""\x41""#, r#""\uD834""#, "\"\"\"\n a\n  \"\"\"", "\"\"\"a\"\"\"", "\"a\"b"] {
+    for text in [
+        r#""\x41""#,
+        r#""\uD834""#,
+        "\"\"\"\n a\n  \"\"\"",
+        "\"\"\"\n a\n  b  \"\"\"",
+        "\"\"\"a\"\"\"",
+        "\"a\"b",
+    ] {
         assert!(unquote(text).is_err(), "{text}");
     }
 }

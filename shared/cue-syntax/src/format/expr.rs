@@ -145,7 +145,8 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Text that may span lines. The lines of a multi-line literal are indented again.
+    /// Text that may span lines. The lines of a multi-line literal are indented again, unless its closing quotes
+    /// follow text: the white space before them is part of that text.
     fn raw(&mut self, raw: &str) {
         let Some((first, rest)) = raw.split_once('\n') else {
             self.text(raw);
@@ -156,6 +157,15 @@ impl<'a> Printer<'a> {
         // Behind a label the lines are indented one step more.
         let behind = !self.rows.is_fresh();
         self.text(first.trim_end_matches('\r'));
+        if closes_behind_text(raw) {
+            let outer = self.rows.begin_verbatim();
+            for line in rest.split('\n') {
+                self.rows.newline();
+                self.rows.text(line.trim_end_matches('\r'));
+            }
+            self.rows.end_verbatim(outer);
+            return;
+        }
         self.rows.begin_literal(behind);
         for line in rest.split('\n') {
             self.rows.newline();
@@ -452,4 +462,14 @@ fn needs_blank(outer: UnaryOp, inner: UnaryOp) -> bool {
         (outer, inner),
         (UnaryOp::Not | UnaryOp::Less | UnaryOp::Greater, UnaryOp::Match | UnaryOp::NotEqual)
     )
+}
+
+/// Whether the closing quotes of a multi-line literal stand behind text.
+fn closes_behind_text(raw: &str) -> bool {
+    let of = raw.trim_start_matches('#');
+    let Some(quote) = of.chars().next().filter(|c| matches!(c, '"' | '\'')) else { return false };
+    let triple = of.chars().take(3).all(|c| c == quote);
+    let last = raw.rsplit_once('\n').map_or("", |(_, last)| last).trim_end_matches('#');
+    let text = last.len().checked_sub(3).and_then(|end| last.get(..end)).unwrap_or_default();
+    triple && !text.trim().is_empty()
 }

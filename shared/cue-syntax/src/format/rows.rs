@@ -153,6 +153,17 @@ impl Rows {
         self.literal = false;
     }
 
+    /// The following lines belong to a literal that stays as it is; returns what ends them.
+    pub(super) fn begin_verbatim(&mut self) -> usize {
+        self.literal = true;
+        std::mem::take(&mut self.indent)
+    }
+
+    pub(super) fn end_verbatim(&mut self, outer: usize) {
+        self.indent = outer;
+        self.literal = false;
+    }
+
     /// What follows is not aligned with what stands above.
     pub(super) fn section(&mut self) {
         self.section += 1;
