@@ -870,9 +870,14 @@ impl Machine<'_> {
             }
             None => return Ok(Val::Bool(true)),
         };
-        // Every document of a stream has to match.
+        // Every document of a stream has to match; where there is none, what is read instead.
+        let mut documents: Vec<Val> = documents.iter().map(|value| self.adopt(value)).collect();
+        let nothing = documents.is_empty();
+        if nothing {
+            documents.push(self.no_document(false));
+        }
         for value in documents {
-            let src = match self.adopt(&value) {
+            let src = match value {
                 Val::Node(x) => Src::Node(x),
                 val => self.new_val(val),
             };
@@ -890,8 +895,14 @@ impl Machine<'_> {
                 return Err(self.call_error(name, &why, e));
             }
             // A partial validation is content with what is incomplete.
-            if lazy != Lazy::YamlValidatePartial {
-                self.value_of(w)?;
+            if lazy != Lazy::YamlValidatePartial
+                && let Err(err) = self.value_of(w)
+            {
+                if !nothing {
+                    return Err(err);
+                }
+                let why = self.message(err);
+                return Err(self.call_error(name, &why, e));
             }
         }
         Ok(Val::Bool(true))

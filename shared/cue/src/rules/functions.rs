@@ -111,3 +111,20 @@ fn a_text_without_any_yaml_document_is_null_by_default_only() {
         table(&[(of(text).as_str(), expected)]);
     }
 }
+
+#[test]
+fn a_yaml_text_without_documents_is_judged_by_what_is_read_from_it() {
+    let judged = |text: &str, schema: &str| {
+        format!("import \"encoding/yaml\"\nx: {text} & yaml.Validate({schema})")
+    };
+    for schema in ["_", "null", "1", "*1 | int", "{a: 1}", "[...]"] {
+        table(&[(&judged("\"\"", schema), r#"{"x":""}"#)]);
+    }
+    for schema in ["int", "string", "1 | 2", "{a: int}"] {
+        table(&[(&judged("\"\"", schema), "eval")]);
+    }
+    table(&[
+        (&judged("\"...\"", "_"), "eval"),
+        ("import \"encoding/yaml\"\nx: \"\" & yaml.ValidatePartial(int)", r#"{"x":""}"#),
+    ]);
+}

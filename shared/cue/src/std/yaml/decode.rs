@@ -33,6 +33,9 @@ pub(crate) fn read_stream(yaml: &str, budget: &mut Budget) -> Result<Vec<Value>,
         line: 0,
         budget,
     };
+    if ends_at_once(yaml) {
+        return reader.bad("did not find expected node content");
+    }
     let mut documents = Vec::new();
     loop {
         match reader.next()? {
@@ -46,6 +49,17 @@ pub(crate) fn read_stream(yaml: &str, budget: &mut Budget) -> Result<Vec<Value>,
             _ => {}
         }
     }
+}
+
+/// Whether the end of a document stands before any document.
+fn ends_at_once(yaml: &str) -> bool {
+    let says_something = |line: &&str| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with('#')
+    };
+    let first = yaml.trim_start_matches('\u{feff}').lines().find(says_something);
+    let rest = first.and_then(|line| line.strip_prefix("..."));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
 }
 
 /// Nodes that aliases may add to the stream; what is written out is not counted.

@@ -111,6 +111,8 @@ fn refusals() {
         "!foo 1",
         "<<: 1",
         "\"\\q\"",
+        "...",
+        "# c\n... # d\n---\n1",
     ] {
         assert!(matches!(read(yaml), Err(BuiltinError::Message(_))), "{yaml}: {:?}", read(yaml));
     }
