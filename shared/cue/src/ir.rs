@@ -319,6 +319,10 @@ pub(crate) struct Ir {
 
 impl Ir {
     /// Whether the value of an expression may have fields; scalars and lists have none.
+    /// Whether comprehensions declare fields by name.
+    pub(crate) conditional: bool,
+    /// Whether some of these are definitions.
+    pub(crate) conditional_defs: bool,
     pub(crate) fn may_bring_fields(&self, e: ExprId) -> bool {
         !matches!(
             self.expr(e),

@@ -335,6 +335,8 @@ impl Compiler<'_> {
         labels.dedup();
         let id = CompId(u32::try_from(self.ir.comps.len()).unwrap_or(u32::MAX));
         self.ir.comps.push(CompTmpl { clauses, body_expr, labels, open });
+        self.ir.conditional |= !labels.is_empty();
+        self.ir.conditional_defs |= labels.iter().any(|label| label.is_def());
         id
     }
 

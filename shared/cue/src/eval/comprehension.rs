@@ -20,7 +20,7 @@
 //! because the round before made progress. A demand for the field `n` alone runs only tasks that may define it.
 
 use super::data::{
-    ArcKind, Conj, EnvId, ErrId, Msg, Phase, Res, Src, Task, TaskKind, TaskState, Val, Vid,
+    ArcKind, BODY, Conj, EnvId, ErrId, Msg, Phase, Res, Src, Task, TaskKind, TaskState, Val, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -230,7 +230,8 @@ impl Machine<'_> {
                 // A guard without loops has one, the same each time it is tried.
                 if not_given.is_none() || envs.as_slice() == [conj.env] {
                     for env in envs {
-                        self.process(v, conj.with(Src::Expr(body), env), false);
+                        let conj = conj.with(Src::Expr(body), env);
+                        self.process(v, Conj { flags: conj.flags | BODY, ..conj }, false);
                     }
                 }
                 not_given.map_or(Ok(()), Err)

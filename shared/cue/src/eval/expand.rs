@@ -26,7 +26,7 @@
 
 use super::data::{
     ArcKind, CYCLIC, CloseId, Conj, Data, Deep, EMBED, ErrId, Forward, INHERITED, INLINE, LATE,
-    Mark, Msg, Occurrence, PART, Phase, Req, Src, Task, TaskKind, TaskState, Val, Vid,
+    Mark, Msg, OF_BODY, Occurrence, PART, Phase, Req, Src, Task, TaskKind, TaskState, Val, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -131,7 +131,8 @@ impl Machine<'_> {
         let mut i = 0;
         while let Some(&(v, conj)) = self.v(w).extra.as_ref().and_then(|x| x.followers.get(i)) {
             i += 1;
-            let flags = conj.flags | (wc.flags & INHERITED);
+            self.declare_as(v, wc);
+            let flags = conj.flags | (wc.flags & (INHERITED | OF_BODY));
             let conj = Conj { src: wc.src, env: wc.env, flags, ..conj };
             match self.v(v).phase {
                 Phase::Expanding => self.process(v, conj, false),
@@ -383,9 +384,14 @@ impl Machine<'_> {
         sole: bool,
         stack: &mut SmallVec<[Conj; 4]>,
     ) {
+        let mut c = c;
+        if c.flags & OF_BODY != 0
+            && !matches!(self.ir.expr(e), Expr::Struct(_) | Expr::AliasScope(_))
+        {
+            c.flags &= !OF_BODY;
+        }
         match self.ir.expr(e) {
             Expr::And(a, b) => {
-                let mut c = c;
                 if c.flags & EMBED != 0 {
                     // `_` among the operands leaves open whether the vertex is a struct.
                     if self.ir.is_any(e) {
@@ -697,6 +703,13 @@ impl Machine<'_> {
                 self.vm(v).incomplete.get_or_insert(e);
             } else {
                 self.fail(v, e);
+            }
+        }
+        if self.ir.conditional {
+            let mut i = 0;
+            while let Some(&(_, w)) = self.v(v).arcs.get(i) {
+                i += 1;
+                self.judge_marker(w);
             }
         }
         // Bounds and validators come last: they judge the value as a whole.

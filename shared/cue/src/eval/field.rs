@@ -57,7 +57,7 @@ impl Machine<'_> {
                 v,
                 field.label,
                 field.marker.into(),
-                c.field(Src::Expr(field.value), env),
+                c.declared(field.marker.into(), Src::Expr(field.value), env),
             );
         }
         for pattern in tmpl.patterns() {

@@ -19,12 +19,12 @@
 //! pattern meets no field, and the structure ends.
 
 use super::data::{
-    AGAIN, ArcKind, CYCLIC, Conj, EMBED, EnvId, Forward, INHERITED, INLINE, Msg, OF_DEF, OPTIONAL,
-    PART, Phase, Refs, RefsId, Req, Src, Vid,
+    AGAIN, ArcKind, CYCLIC, Conj, EMBED, EnvId, Forward, INHERITED, INLINE, Msg, OF_BODY, OF_DEF,
+    OPTIONAL, PART, Phase, Refs, RefsId, Req, Src, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
-use crate::ir::{Expr, ExprId};
+use crate::ir::{Callee, Core, Expr, ExprId};
 use crate::kind::Kind;
 use crate::label::Label;
 
@@ -183,8 +183,9 @@ impl Machine<'_> {
         while i < n
             && let Some(&wc) = self.v(w).conjs.get(i)
         {
+            self.declare_as(v, wc);
             // How it was reached is inherited: what comes by a cyclic reference is cyclic.
-            let flags = conj.flags | (wc.flags & INHERITED);
+            let flags = conj.flags | (wc.flags & (INHERITED | OF_BODY));
             self.process(v, Conj { src: wc.src, env: wc.env, flags, ..conj }, false);
             i += 1;
         }
@@ -192,6 +193,70 @@ impl Machine<'_> {
             self.extra(w).followers.push((v, conj));
         }
         self.leave();
+    }
+
+    /// A field that takes over what a comprehension declares is declared by it, too: with
+    /// `x: {if true {f: 1}}` there is an `e` for `e?: x.f & int`. One that is nothing but the reference is not.
+    pub(super) fn declare_as(&mut self, v: Vid, wc: Conj) {
+        if let Some(kind) = wc.declares() {
+            let vertex = self.vm(v);
+            vertex.arc = vertex.arc.min(kind);
+        }
+    }
+
+    /// Finds out whether a field with a marker takes over what a comprehension declares.
+    pub(super) fn judge_marker(&mut self, w: Vid) {
+        let vertex = self.v(w);
+        if vertex.arc == ArcKind::Member || vertex.phase != Phase::New || !self.ir.conditional {
+            return;
+        }
+        let among = vertex.conjs.len() > 1;
+        let exprs = vertex.conjs.iter().filter_map(|c| match c.src {
+            Src::Expr(e) => Some(e),
+            _ => None,
+        });
+        let (mut refers, mut waits) = (false, false);
+        for e in exprs {
+            refers |= self.refers_among(e, among, 0);
+            waits |= self.refers_in_bodies(e);
+        }
+        if refers {
+            self.expand(w);
+        }
+        if waits {
+            self.settle(w);
+        }
+    }
+
+    /// Whether an expression refers to a field and says something else, too, or something else is said next to it.
+    fn refers_among(&self, e: ExprId, among: bool, depth: u32) -> bool {
+        const MOST: u32 = 16;
+        match self.ir.expr(e) {
+            Expr::Ref { label, .. } | Expr::Sel(_, label) => {
+                among && (self.ir.conditional_defs || !label.is_def())
+            }
+            Expr::Index(..) => among,
+            Expr::And(a, b) if depth < MOST => {
+                self.refers_among(a, true, depth + 1) || self.refers_among(b, true, depth + 1)
+            }
+            Expr::Call(id) if depth < MOST => {
+                let call = &self.ir.calls[id.idx()];
+                matches!(call.callee, Callee::Core(Core::Close))
+                    && call.args.iter().any(|&arg| self.refers_among(arg, true, depth + 1))
+            }
+            Expr::Struct(id) if depth < MOST => {
+                let embeds = self.ir.structs[id.idx()].embeds();
+                embeds.iter().any(|&embed| self.refers_among(embed, true, depth + 1))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the comprehensions of a literal embed such an expression.
+    fn refers_in_bodies(&self, e: ExprId) -> bool {
+        let Expr::Struct(id) = self.ir.expr(e) else { return false };
+        let comps = self.ir.structs[id.idx()].comps();
+        comps.iter().any(|comp| self.refers_among(self.ir.comps[comp.idx()].body_expr, true, 0))
     }
 
     /// Whether something around a vertex is being expanded, so that it may get more conjuncts.

@@ -675,6 +675,10 @@ impl Machine<'_> {
             }
             return Err(self.err(Class::Incomplete, Msg::Unresolved, w));
         }
-        Ok((w, self.arc(w, label)))
+        let found = self.arc(w, label);
+        if let Some(arc) = found {
+            self.judge_marker(arc);
+        }
+        Ok((w, found))
     }
 }

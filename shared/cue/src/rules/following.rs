@@ -146,3 +146,35 @@ fn what_an_expression_makes_may_contain_itself_where_that_is_not_selected() {
         ("#F: {n: int, out: (#F & {n: n - 1}).out}\na: (#F & {n: 3}).out", "structural cycle"),
     ]);
 }
+
+#[test]
+fn a_field_that_takes_over_what_a_comprehension_declares_is_declared_by_it() {
+    let of_x = |text: &str| format!("{text}\n_x: {{if true {{f: a: 1}}}}");
+    for (text, expected) in [
+        ("e?: _x.f & {b: 1}", r#"{"e":{"a":1,"b":1}}"#),
+        ("e?: {_x.f, b: 1}", r#"{"e":{"b":1,"a":1}}"#),
+        ("e?: {b: 1}\ne?: _x.f", r#"{"e":{"b":1,"a":1}}"#),
+        ("e?: _x.f.a & int", r#"{"e":1}"#),
+        ("e!: _x.f.a & int", r#"{"e":1}"#),
+        ("e?: g & int\ng: _x.f.a", r#"{"e":1,"g":1}"#),
+        ("e?: g & int\ng: _x.f.a & int", r#"{"e":1,"g":1}"#),
+        ("e?: _x.f & {b: 1}\nc: e.b", r#"{"e":{"a":1,"b":1},"c":1}"#),
+        ("e?: _x.f & {b: 1}\nc: e != _|_", r#"{"e":{"a":1,"b":1},"c":true}"#),
+        // Nothing but the reference, one of several alternatives, or more than it.
+        ("e?: _x.f", "{}"),
+        ("e?: *_x.f | 2", "{}"),
+        ("e?: _x & {b: 1}", "{}"),
+    ] {
+        table(&[(&of_x(text), expected)]);
+    }
+    table(&[
+        ("if true {f: 1, {e?: f & 1}}", r#"{"f":1,"e":1}"#),
+        ("a?: {if true {_g, _g: 1}}", r#"{"a":1}"#),
+        ("e?: _x.f & int\n_x: {if true {if true {f: 1}}}", r#"{"e":1}"#),
+        ("e?: _x.f & int\n_x: {if true {f!: 1}, f: int}", "incomplete"),
+        ("e?: _x.f & int\n_x: {if true {f?: 1}, f: int}", "{}"),
+        ("e?: _x.f & int\n_x: {if true {{f: 1}}, f: int}", "{}"),
+        ("e?: _x.f & int\n_x: {if false {f: 1}, f: int}", "{}"),
+        ("e?: _x.f.a & int\n_x: {if true {f: {a: 1} & {c: 1}}}", "{}"),
+    ]);
+}

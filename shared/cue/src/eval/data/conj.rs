@@ -2,6 +2,7 @@
 
 use super::id::{CloseId, DataId, EnvId, RefsId, Vid};
 use super::val::Val;
+use super::vertex::ArcKind;
 use crate::ir::ExprId;
 use crate::label::Label;
 
@@ -17,23 +18,31 @@ pub(crate) enum Src {
 }
 
 /// The conjunct was reached by following a reference in a circle.
-pub(crate) const CYCLIC: u8 = 1;
+pub(crate) const CYCLIC: u16 = 1;
 /// The conjunct is embedded in a struct.
-pub(crate) const EMBED: u8 = 2;
+pub(crate) const EMBED: u16 = 2;
 /// The conjunct came through a definition.
-pub(crate) const OF_DEF: u8 = 4;
+pub(crate) const OF_DEF: u16 = 4;
 /// The conjunct was reached through a pattern, which grants one more round in a circle.
-pub(crate) const OPTIONAL: u8 = 8;
+pub(crate) const OPTIONAL: u16 = 8;
 /// That round has been taken.
-pub(crate) const AGAIN: u8 = 16;
+pub(crate) const AGAIN: u16 = 16;
 /// The conjunct belongs to a struct built inside an expression.
-pub(crate) const INLINE: u8 = 32;
+pub(crate) const INLINE: u16 = 32;
 /// The conjunct has waited until the others were distributed.
-pub(crate) const LATE: u8 = 64;
+pub(crate) const LATE: u16 = 64;
 /// The embedding that the conjunct is part of has its id already: it may consist of several.
-pub(crate) const PART: u8 = 128;
+pub(crate) const PART: u16 = 128;
+/// The conjunct is the body of a comprehension, or a field of it, however deep its literals nest.
+pub(crate) const BODY: u16 = 256;
+/// The field of a body, in the literal that it was written in, has no marker.
+pub(crate) const DECLARED: u16 = 512;
+/// It is a required one.
+pub(crate) const NEEDED: u16 = 1024;
+/// What belongs to a conjunct of a body as it is written there.
+pub(crate) const OF_BODY: u16 = BODY | DECLARED | NEEDED;
 /// What fields inherit.
-pub(crate) const INHERITED: u8 = CYCLIC | OF_DEF | OPTIONAL | AGAIN | INLINE;
+pub(crate) const INHERITED: u16 = CYCLIC | OF_DEF | OPTIONAL | AGAIN | INLINE;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conj {
@@ -41,7 +50,7 @@ pub(crate) struct Conj {
     pub(crate) env: EnvId,
     pub(crate) close: CloseId,
     pub(crate) refs: RefsId,
-    pub(crate) flags: u8,
+    pub(crate) flags: u16,
 }
 
 /// A frame of the environment an expression is evaluated in.
@@ -94,6 +103,28 @@ impl Conj {
     /// The same context for a field: embedding is not inherited.
     pub(crate) fn field(self, src: Src, env: EnvId) -> Self {
         Self { src, env, flags: self.flags & INHERITED, ..self }
+    }
+
+    /// The same for a field that a literal declares: what a comprehension declares remembers it.
+    pub(crate) fn declared(self, kind: ArcKind, src: Src, env: EnvId) -> Self {
+        let mut field = self.field(src, env);
+        if self.flags & BODY != 0 {
+            field.flags |= match kind {
+                ArcKind::Member => BODY | DECLARED,
+                ArcKind::Required => BODY | NEEDED,
+                ArcKind::Optional => BODY,
+            };
+        }
+        field
+    }
+
+    /// How a comprehension has declared the field that this is a conjunct of.
+    pub(crate) fn declares(self) -> Option<ArcKind> {
+        match self.flags & OF_BODY {
+            0 | BODY => None,
+            flags if flags & DECLARED != 0 => Some(ArcKind::Member),
+            _ => Some(ArcKind::Required),
+        }
     }
 }
 

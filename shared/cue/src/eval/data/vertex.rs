@@ -139,7 +139,7 @@ pub(crate) struct Extra {
     pub(crate) patterns: Vec<Pattern>,
     pub(crate) disjs: Vec<Occurrence>,
     pub(crate) seen: Vec<(Src, EnvId)>,
-    pub(crate) followed: Vec<(Vid, CloseId, u8)>,
+    pub(crate) followed: Vec<(Vid, CloseId, u16)>,
     /// Chosen alternatives of a candidate.
     pub(crate) choices: Vec<((Src, u16), u32)>,
     pub(crate) alts: Vec<Alt>,
