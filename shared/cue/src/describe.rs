@@ -122,12 +122,7 @@ impl Machine<'_> {
         } else {
             vertex.is_struct && (vertex.of_def || self.has_reqs(v))
         };
-        let incomplete = match vertex.incomplete {
-            // A cycle is broken by an atom; what is not known yet stays unknown.
-            Some(e) if !vertex.atom.is_atom() || self.class(e) == Class::Incomplete => Some(e),
-            _ => None,
-        };
-        let error = vertex.error.or(not_allowed).or(incomplete);
+        let error = vertex.error.or(not_allowed).or(self.own_incomplete(v));
         let mut more = 0;
         let mut error = error.and_then(|e| {
             let mut list = Vec::new();
@@ -135,7 +130,9 @@ impl Machine<'_> {
             more = list.len().saturating_sub(1);
             list.into_iter().next()
         });
-        if let Some(class) = self.class_below(v, &mut Vec::new()) {
+        if !self.is_closing_what_waits(v)
+            && let Some(class) = self.class_below(v, &mut Vec::new())
+        {
             match &mut error {
                 Some(own) if !own.class.is_incomplete() => own.class = own.class.max_severe(class),
                 _ => error = Some(Error::new(class, String::new())),

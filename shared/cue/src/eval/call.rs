@@ -299,10 +299,17 @@ impl Machine<'_> {
                 self.check_arity(core.name(), want, args.len(), e)?;
                 // Schemas stay vertices. They are unified with the value once it is known.
                 let mut vals = Vec::with_capacity(want);
+                // All are computed before one error is reported: the graver counts.
+                let mut failed = None;
                 for &arg in args {
                     let w = self.anon(Conj::new(Src::Expr(arg), env));
-                    self.check_schema(w, arg, env)?;
+                    if let Err(err) = self.check_schema(w, arg, env) {
+                        failed = Some(self.graver(failed, err));
+                    }
                     vals.push(Val::Node(w));
+                }
+                if let Some(err) = failed {
+                    return Err(err);
                 }
                 Ok(Val::Validator(Arc::new(Validator {
                     func: Func::Core(core),
@@ -424,15 +431,15 @@ impl Machine<'_> {
         self.v(w).extra.as_ref().is_some_and(|x| !x.alts.is_empty())
     }
 
-    /// Of two errors the final one; what is unknown counts more than what only waits for itself.
+    /// Of two errors the one that counts where both are reported: a conflict before what the user says, what is
+    /// final before what is unknown, and that before what only waits for itself.
     pub(crate) fn graver(&self, first: Option<super::ErrId>, second: super::ErrId) -> super::ErrId {
-        let weight = |e| match self.class(e) {
-            Class::Cycle => 0,
-            class if class.is_incomplete() => 1,
-            _ => 2,
-        };
         match first {
-            Some(first) if weight(first) >= weight(second) => first,
+            Some(first)
+                if self.class(first).max_severe(self.class(second)) == self.class(first) =>
+            {
+                first
+            }
             _ => second,
         }
     }

@@ -16,10 +16,12 @@
 //! incomplete. `d` shares `e.n`, where `string` and `1` conflict. That error becomes the
 //! `child_error` of `a`, and [`Machine::final_error`] gives it to whoever asks about `a`.
 
-use super::data::{ArcKind, Deep, ErrId, Forward, Msg, Phase, TaskKind, TaskState, Val, Vid};
+use super::data::{
+    ArcKind, Conj, Deep, ErrId, Forward, Msg, Phase, Src, TaskKind, TaskState, Val, Vid,
+};
 use super::state::Machine;
 use crate::error::Class;
-use crate::ir::{Expr, ExprId};
+use crate::ir::{Callee, Core, Expr, ExprId};
 use smallvec::SmallVec;
 
 impl Machine<'_> {
@@ -74,8 +76,17 @@ impl Machine<'_> {
         for w in alts {
             self.deep(w);
         }
-        if common && self.v(v).error.is_none() {
+        // What is said about a struct that fails because the user says so still counts where it is a conflict.
+        let goes_on = self.v(v).error.is_none_or(|e| self.class(e) == Class::User);
+        if common && goes_on {
             self.deep_arcs(v);
+            let vertex = self.v(v);
+            if let (Some(own), Some(below)) =
+                (vertex.error, vertex.extra.as_ref().and_then(|x| x.child_error))
+            {
+                let counts = self.graver(Some(own), below);
+                self.vm(v).error = Some(counts);
+            }
         }
         // What rests on something unfinished further out is looked at again.
         let touched = self.s.touch;
@@ -86,6 +97,16 @@ impl Machine<'_> {
         }
         self.s.touch = touch.min(if touched < depth { touched } else { u32::MAX });
         self.leave();
+    }
+
+    /// Whether a vertex is nothing but `close` of a literal that waits for something: then nothing is known of its
+    /// fields, not even that they fail.
+    pub(crate) fn is_closing_what_waits(&self, v: Vid) -> bool {
+        let vertex = self.v(v);
+        let &[Conj { src: Src::Expr(e), .. }] = vertex.conjs.as_slice() else { return false };
+        vertex.incomplete.is_some()
+            && matches!(self.ir.expr(e), Expr::Call(id)
+                if matches!(self.ir.calls[id.idx()].callee, Callee::Core(Core::Close)))
     }
 
     /// The same for the fields, and what their errors mean for the vertex.
@@ -110,9 +131,7 @@ impl Machine<'_> {
                     leaf.deep = Deep::Done;
                     if let Some(e) = leaf.error {
                         child = Some(self.graver_below(child, e));
-                    } else if let Some(e) = leaf.incomplete
-                        && !leaf.atom.is_atom()
-                    {
+                    } else if let Some(e) = leaf.incomplete {
                         unfinished.get_or_insert(e);
                     }
                     continue;
@@ -143,7 +162,9 @@ impl Machine<'_> {
             }
         }
         // The first in the order of the fields, so that the same program gives the same error.
-        if let Some(e) = child {
+        if let Some(e) = child
+            && !self.is_closing_what_waits(v)
+        {
             self.extra(v).child_error = Some(e);
         }
         if let Some(e) = unfinished {
@@ -274,11 +295,12 @@ impl Machine<'_> {
     }
 
     /// The error that makes a vertex itself incomplete.
-    pub(super) fn own_incomplete(&self, v: Vid) -> Option<ErrId> {
+    pub(crate) fn own_incomplete(&self, v: Vid) -> Option<ErrId> {
         let vertex = self.v(v);
-        // A cycle is broken by an atom; what is not known yet stays unknown.
-        let counts = |e: &ErrId| !vertex.atom.is_atom() || self.class(*e) == Class::Incomplete;
-        vertex.incomplete.filter(counts)
+        // The circle of an alternative is broken by the atom that it chooses.
+        let chosen =
+            vertex.atom.is_atom() && vertex.extra.as_ref().is_some_and(|x| !x.choices.is_empty());
+        vertex.incomplete.filter(|e| !chosen || self.class(*e) == Class::Incomplete)
     }
 
     /// The error that makes a vertex bottom, its own or of a field.

@@ -222,10 +222,11 @@ impl Machine<'_> {
             self.class(**e) == Class::User && !matches!(self.s.errs[e.idx()].msg, Msg::Bottom)
         }) {
             let user = *user;
-            // An alternative that may yet come true keeps the whole open.
-            if causes.iter().any(|e| self.is_incomplete(*e)) {
+            // Whatever the others say less final keeps the whole open.
+            let class = self.class_of_all(&causes);
+            if class != Class::User {
                 let msg = self.s.errs[user.idx()].msg.clone();
-                return self.err(Class::Incomplete, msg, v);
+                return self.err(class, msg, v);
             }
             return user;
         }
@@ -239,22 +240,17 @@ impl Machine<'_> {
         }
         // The causes are listed below it.
         let text = format!("{} errors in empty disjunction:", causes.len());
-        // What may yet come true counts most, then what has no end; a conflict says least.
-        let is = |class| causes.iter().any(|e| self.class(*e) == class);
-        let class = if causes.iter().all(|e| self.class(*e) == Class::Cycle) {
-            Class::Cycle
-        } else if causes.iter().any(|e| self.is_incomplete(*e)) {
-            Class::Incomplete
-        } else if is(Class::StructuralCycle) {
-            Class::StructuralCycle
-        } else if is(Class::User) {
-            Class::User
-        } else {
-            Class::Eval
-        };
+        let class = self.class_of_all(&causes);
         let e = self.err(class, Msg::Text(text), v);
         self.s.errs[e.idx()].causes = causes;
         e
+    }
+
+    /// The class of what has failed in each of these ways: what may yet come true counts most, then what has no
+    /// end; a conflict says least.
+    fn class_of_all(&self, causes: &[ErrId]) -> Class {
+        let classes = causes.iter().map(|e| self.class(*e));
+        classes.reduce(|a, b| if a.max_severe(b) == a { b } else { a }).unwrap_or(Class::Eval)
     }
 
     /// Kind, atom and bounds of a vertex as one value.

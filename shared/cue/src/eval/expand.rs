@@ -541,9 +541,8 @@ impl Machine<'_> {
         }
     }
 
-    /// A final error of the vertex itself; the first counts, a user's own message beats others, and a conflict
-    /// beats a circle, which says nothing where there are no fields that could go on without end, and `_|_`,
-    /// which says nothing at all.
+    /// A final error of the vertex itself; the first counts, a conflict beats what the user says, and both beat a
+    /// circle, which says nothing where there are no fields that could go on without end.
     pub(crate) fn fail(&mut self, v: Vid, e: ErrId) {
         self.locate(e, v);
         let class = self.class(e);
@@ -552,8 +551,7 @@ impl Machine<'_> {
         if class.is_incomplete() {
             self.vm(v).incomplete.get_or_insert(e);
         } else if old.is_none_or(|old| match self.class(old) {
-            Class::Eval => class == Class::User && !self.is_bottom(e),
-            Class::User => class == Class::Eval && self.is_bottom(old),
+            Class::User => class == Class::Eval,
             Class::StructuralCycle => matches!(class, Class::Eval | Class::User),
             _ => false,
         }) {

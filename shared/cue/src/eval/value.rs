@@ -164,11 +164,9 @@ impl Machine<'_> {
             return Ok(Val::Node(w));
         }
         if vertex.atom.is_atom() {
-            // A cycle is broken by an atom; what is not known yet stays unknown.
-            return match vertex.incomplete {
-                Some(e) if vertex.phase == Phase::Settled && self.class(e) == Class::Incomplete => {
-                    Err(e)
-                }
+            // What is not known yet, or waits for itself, stays so.
+            return match self.own_incomplete(w) {
+                Some(e) if vertex.phase == Phase::Settled => Err(e),
                 _ => Ok(vertex.atom.clone()),
             };
         }
@@ -221,9 +219,15 @@ impl Machine<'_> {
         if let Val::Node(w) = val
             && let Some(e) = self.waits_by_another_name(w, e, env)
         {
+        let val = self.value_to_be_concrete(e, env)?;
+        self.make_concrete(val, e, what)
+    }
+
+    /// The value of an expression of which a concrete value is to be made.
+    fn value_to_be_concrete(&mut self, e: ExprId, env: EnvId) -> Res<Val> {
             return Err(e);
         }
-        self.make_concrete(val, e, what)
+        Ok(val)
     }
 
     /// The circle of a struct that is calculated with by the name of a field which is nothing but a reference
@@ -321,7 +325,10 @@ impl Machine<'_> {
             return Ok(false);
         }
         let touch = std::mem::replace(&mut self.s.touch, u32::MAX);
-        let tested = self.value(e, env);
+        let tested = match self.value(e, env) {
+            Ok(Val::Node(w)) => self.check_no_encloser(w, e, 0).map(|()| Val::Node(w)),
+            tested => tested,
+        };
         // Whether it depends on something that is being computed.
         let unfinished = self.s.touch <= self.s.depth;
         self.s.touch = self.s.touch.min(touch);
@@ -512,26 +519,34 @@ impl Machine<'_> {
         let ir = self.ir;
         // Collected as bytes: the parts of `'...'` need not be UTF-8.
         let mut out: Vec<u8> = Vec::new();
-        let mut open = None;
+        let mut failed: Option<ErrId> = None;
         let most = usize::try_from(self.s.budget.limits().string).unwrap_or(usize::MAX);
         for part in &ir.parts[parts.idx()] {
             match part {
                 Part::Text(id) => out.extend_from_slice(ir.texts[id.idx()].as_bytes()),
                 Part::Bytes(id) => out.extend_from_slice(&ir.bytes[id.idx()]),
                 Part::Expr(x) => {
-                    let val = match self.concrete(*x, env, "interpolation") {
+                    // All parts are computed before one error is reported: the graver counts. What a part is
+                    // matters as long as none has failed.
+                    let val = self.value_to_be_concrete(*x, env).and_then(|val| match failed {
+                        None => self.make_concrete(val, *x, "interpolation"),
+                        Some(_) => Ok(val),
+                    });
+                    let val = match val {
                         Ok(val) => val,
-                        // A final error further on counts more.
-                        Err(e) if self.is_incomplete(e) => {
-                            open.get_or_insert(e);
+                        Err(e) if self.class(e) == Class::Limit => return Err(e),
+                        Err(e) => {
+                            failed = Some(self.graver(failed, e));
                             continue;
                         }
-                        Err(e) => return Err(e),
                     };
                     // Refused before the text is copied.
                     if let Val::Str(s) = &val
                         && out.len() + s.len() > most
                     {
+                    if failed.is_some() {
+                        continue;
+                    }
                         return Err(self.limit(crate::limits::LimitError::String));
                     }
                     match &val {
@@ -552,7 +567,7 @@ impl Machine<'_> {
                                 self.val_kind(other)
                             );
                             let text = format!("invalid interpolation: {text}");
-                            return Err(self.text_err(Class::Eval, text, *x));
+                            failed = Some(self.text_err(Class::Eval, text, *x));
                         }
                     }
                 }
@@ -561,7 +576,7 @@ impl Machine<'_> {
                 return Err(self.limit(crate::limits::LimitError::String));
             }
         }
-        if let Some(e) = open {
+        if let Some(e) = failed {
             return Err(e);
         }
         if let Err(limit) = self.s.budget.string(out.len() as u64) {
@@ -609,11 +624,38 @@ impl Machine<'_> {
         }
         Ok(val)
     }
+            self.check_no_encloser(w, e, 0)?;
 
     /// The vertex for which a struct or list is tried as an alternative: it is not known before the choice.
     fn tried_for(&self, w: Vid) -> Option<Vid> {
         let vertex = self.v(w);
         if vertex.phase == Phase::Settled || vertex.parent.is_none() {
+    /// A literal that is calculated with or tested must not contain what it is written in.
+    fn check_no_encloser(&mut self, w: Vid, e: ExprId, depth: u32) -> Res<()> {
+        const MOST: u32 = 16;
+        if depth > MOST || !matches!(self.ir.expr(e), Expr::Struct(_) | Expr::List(_)) {
+            return Ok(());
+        }
+        let mut i = 0;
+        while let Some(&(label, arc)) = self.v(w).arcs.get(i) {
+            i += 1;
+            if label.is_let() || self.v(arc).arc == ArcKind::Optional {
+                continue;
+            }
+            self.expand(arc);
+            let vertex = self.v(arc);
+            let circle = vertex.any_cyclic && !vertex.noncyclic;
+            let target = self.deref(arc);
+            if circle || target != arc && self.is_ancestor(target, w) {
+                return Err(self.err(Class::StructuralCycle, Msg::StructuralCycle, arc));
+            }
+            if let &[Conj { src: Src::Expr(e), .. }] = self.v(arc).conjs.as_slice() {
+                self.check_no_encloser(arc, e, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
             return None;
         }
         let of = self.arc(vertex.parent, vertex.label)?;

@@ -367,3 +367,90 @@ fn what_may_be_a_scalar_cannot_be_gone_through_by_what_declares_it() {
         ("x: *{a: 1} | {b: 2}\nfor k, v in x {y: v}", r#"{"x":{"a":1},"y":1}"#),
     ]);
 }
+
+#[test]
+fn of_several_errors_of_one_value_the_gravest_counts() {
+    table(&[
+        ("x: error(\"u\") & 1 & 2", "eval"),
+        ("x: 1 & 2 & error(\"u\")", "eval"),
+        ("x: _|_ & 1 & 2", "eval"),
+        ("x: error(\"u\") + (1 & 2)", "eval"),
+        ("x: {error(\"u\"), b: 1 & 2}", "eval"),
+        ("x: {\"\\(error(\"u\"))\": 1, b: 1 & 2}", "eval"),
+        ("x: {_|_, b: int}", "user"),
+        ("x: \"\\(error(\"u\"))\\(1 & 2)\"", "eval"),
+        ("x: matchIf(1, >=_y, >=2 & <=1)\n_y: number", "eval"),
+        ("x: matchIf(>=_y, 1, 1 & 2)\n_y: number", "eval"),
+    ]);
+}
+
+#[test]
+fn of_the_errors_of_all_alternatives_the_least_final_counts() {
+    for (alternatives, expected) in [
+        ("(1 & 2) | (3 & 4)", "eval"),
+        ("(1 & 2) | _|_", "user"),
+        ("error(\"u\") | {e: x}", "structural cycle"),
+        ("(1 & 2) | (_y + 1)", "incomplete"),
+        ("(_y + 1) | _c", "cycle"),
+        ("_c | (_y + 1)", "cycle"),
+        ("_c | error(\"u\")", "cycle"),
+        ("{a: _c} | {b: _y + 1}", "cycle"),
+    ] {
+        table(&[(&format!("x: {alternatives}\n_y: int\n_c: _c + 1"), expected)]);
+    }
+}
+
+#[test]
+fn what_a_part_of_a_text_is_does_not_matter_once_a_part_has_failed() {
+    for (parts, expected) in [
+        (r"\(_y + 1)\({c: 1})", "incomplete"),
+        (r"\({c: 1})\(_y + 1)", "eval"),
+        (r"\(_c)\({c: 1})", "cycle"),
+        (r"\(_c)\(_y)", "cycle"),
+        (r"\(_y)\(_c)", "incomplete"),
+        (r"\(_c)\(_y + 1)", "incomplete"),
+        (r"\(_y)\({c: 1})", "incomplete"),
+        (r"\({c: 1})\(_y)", "eval"),
+        (r"\(_y)\(1 & 2)", "eval"),
+    ] {
+        table(&[(&format!("x: \"{parts}\"\n_y: int\n_c: _c + 1"), expected)]);
+    }
+}
+
+#[test]
+fn a_scalar_next_to_what_waits_for_itself_waits_too() {
+    table(&[
+        ("y: 1\ny: _b\n_b: 2 + _b", "cycle"),
+        ("x: _y & 1\n_y: _y + 1", "cycle"),
+        ("x: *(_y & 1) | 2\n_y: _y + 1\nz: x", r#"{"x":2,"z":2}"#),
+        ("a: b + 1\nb: a - 1\na: 3", r#"{"a":3,"b":2}"#),
+        ("a: b + 1\nb: a - 1\nb: 2", r#"{"a":3,"b":2}"#),
+        ("a: 1\na: a + 0", r#"{"a":1}"#),
+        ("a: a + 0\na: b\nb: c + 1\nc: 0", r#"{"a":1,"b":1,"c":0}"#),
+        ("x: \"\\(y)\"\ny: x\nx: \"a\"", r#"{"x":"a","y":"a"}"#),
+    ]);
+}
+
+#[test]
+fn nothing_is_known_of_what_is_closed_before_its_guards_are_decided() {
+    table(&[
+        ("a: close({e: \"a\" & \"b\", if _ {}})", "incomplete"),
+        ("a: {e: \"a\" & \"b\", if _ {}}", "eval"),
+        ("a: close({e: \"a\" & \"b\", if true {}})", "eval"),
+        ("a: close({e: 1 & 2, c: _y})\n_y: int", "eval"),
+        ("a: b: close({if _ {}, #C: 1, #C: []})\nc: int", "incomplete"),
+    ]);
+}
+
+#[test]
+fn a_literal_that_is_calculated_with_or_tested_cannot_contain_what_it_is_written_in() {
+    table(&[
+        ("x: {a: {e: x} == {e: x}}", "structural cycle"),
+        ("x: {a: {e: {f: x}} == {}}", "structural cycle"),
+        ("x: {a: [x] + []}", "structural cycle"),
+        ("x: {if {e: x} != _|_ {b: 1}}", r#"{"x":{}}"#),
+        ("x: {if {e: x} == _|_ {b: 1}}", r#"{"x":{"b":1}}"#),
+        ("x: {a: len({e: x})}", r#"{"x":{"a":1}}"#),
+        ("x: {a: {e: x.b} == {e: 1}, b: 1}", "eval"),
+    ]);
+}
