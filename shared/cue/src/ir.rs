@@ -209,7 +209,11 @@ pub(crate) struct ListTmpl {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clause {
-    For { source: ExprId },
+    /// `keyed` if the loop has a name for the keys.
+    For {
+        source: ExprId,
+        keyed: bool,
+    },
     If(ExprId),
     Let(ExprId),
 }
@@ -315,14 +319,14 @@ pub(crate) struct Ir {
     pub(crate) memory: u64,
     /// Whether `+` and `*` work on lists.
     pub(crate) list_arithmetic: bool,
-}
-
-impl Ir {
-    /// Whether the value of an expression may have fields; scalars and lists have none.
     /// Whether comprehensions declare fields by name.
     pub(crate) conditional: bool,
     /// Whether some of these are definitions.
     pub(crate) conditional_defs: bool,
+}
+
+impl Ir {
+    /// Whether the value of an expression may have fields; scalars and lists have none.
     pub(crate) fn may_bring_fields(&self, e: ExprId) -> bool {
         !matches!(
             self.expr(e),

@@ -283,6 +283,7 @@ impl Compiler<'_> {
                     let source = self.expr(file, source);
                     self.scopes.push();
                     let entry = Entry::Frame { used: false, span: value.span, alias: false };
+                    let keyed = key.is_some_and(|ident| file.ast.str(ident.symbol) != "_");
                     let key = key.map(|ident| (ident, Entry::Key));
                     for (ident, entry) in key.into_iter().chain([(value, entry)]) {
                         if file.ast.str(ident.symbol) != "_" {
@@ -292,7 +293,7 @@ impl Compiler<'_> {
                     }
                     self.path.push(Segment::Text("for[]"));
                     frames += 1;
-                    clauses.push(Clause::For { source });
+                    clauses.push(Clause::For { source, keyed });
                 }
                 ast::Clause::If(e) => {
                     let e = self.expr(file, e);
@@ -334,9 +335,9 @@ impl Compiler<'_> {
         labels.sort_unstable();
         labels.dedup();
         let id = CompId(u32::try_from(self.ir.comps.len()).unwrap_or(u32::MAX));
-        self.ir.comps.push(CompTmpl { clauses, body_expr, labels, open });
         self.ir.conditional |= !labels.is_empty();
         self.ir.conditional_defs |= labels.iter().any(|label| label.is_def());
+        self.ir.comps.push(CompTmpl { clauses, body_expr, labels, open });
         id
     }
 

@@ -321,11 +321,16 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether all that a struct waits for are guards and loops that name no field which is not there.
+    /// Whether all that a struct waits for are guards and loops that name no field which is not there. Where it
+    /// has a name, it counts as a whole.
     fn has_all_fields(&self, w: Vid) -> bool {
+        self.v(w).label == Label::NONE && self.names_what_is_there(w)
+    }
+
+    /// The same of a struct that may have a name.
+    pub(super) fn names_what_is_there(&self, w: Vid) -> bool {
         let vertex = self.v(w);
-        // Where it has a name, it counts as a whole.
-        if !vertex.is_struct || vertex.label != Label::NONE {
+        if !vertex.is_struct {
             return false;
         }
         vertex.extra.iter().flat_map(|x| &x.tasks).all(|task| match (task.kind, task.state) {

@@ -40,7 +40,10 @@ enum Said {
     Below,
 }
 
-/// What a loop goes through.
+/// What is said of a loop over a required field that is not given.
+pub(super) const NOT_GIVEN: &str = "required field missing";
+
+/// What a loop goes through. Without a label: a required field before it is not given.
 type Members = Vec<(Label, Vid)>;
 
 impl Machine<'_> {
@@ -409,8 +412,8 @@ impl Machine<'_> {
                         let w = self.anon(Conj::new(Src::Expr(e), env));
                         next.push(self.new_env(env, w, Label::NONE));
                     }
-                    Clause::For { source } => {
-                        let (members, missing) = self.iterate(source, env)?;
+                    Clause::For { source, keyed } => {
+                        let (members, missing) = self.iterate(source, keyed, env)?;
                         waiting = waiting.or(missing);
                         for (label, w) in members {
                             next.push(self.new_env(env, w, label));
@@ -428,9 +431,14 @@ impl Machine<'_> {
     }
 
     /// What a `for` goes through: elements, or regular fields that are there. Definitions, hidden
-    /// fields and optional fields are left out; a required field that has not been given is an error
-    /// next to the others.
-    fn iterate(&mut self, source: ExprId, env: EnvId) -> Res<(Members, Option<ErrId>)> {
+    /// fields and optional fields are left out. A required field that has not been given is an error next to
+    /// the others; where a given field follows, the error is that field's key, if somebody asks for it.
+    fn iterate(
+        &mut self,
+        source: ExprId,
+        keyed: bool,
+        env: EnvId,
+    ) -> Res<(Members, Option<ErrId>)> {
         let val = self.value(source, env).map_err(|e| self.asked_of_scalars(e, source))?;
         let kind = match &val {
             Val::Node(w) => self.node_kind(*w),
@@ -439,7 +447,8 @@ impl Machine<'_> {
         let open = matches!(&val, Val::Node(w) if self.has_choice(*w));
         // A literal that is being put together is taken as it is: to make it concrete would demand
         // what is being computed.
-        let becoming = matches!(&val, Val::Node(w) if self.is_becoming_struct(*w));
+        let becoming = matches!(&val, Val::Node(w)
+            if self.is_becoming_struct(*w) || !open && self.has_named_fields(*w));
         let val = if becoming {
             val
         } else if open || kind.intersects(Kind::STRUCT | Kind::LIST) || kind.is_bottom() {
@@ -487,20 +496,35 @@ impl Machine<'_> {
                 continue;
             }
             match self.v(arc).arc {
+                ArcKind::Member if keyed && missing.is_some() => {
+                    missing = None;
+                    out.push((Label::NONE, arc));
+                }
                 ArcKind::Member => out.push((label, arc)),
                 ArcKind::Required => {
-                    let msg = Msg::Text("required field missing".into());
+                    let msg = Msg::Text(NOT_GIVEN.into());
                     missing = missing.or(Some(self.err(Class::Incomplete, msg, arc)));
                 }
                 ArcKind::Optional => {}
             }
         }
         // What is incomplete may still get fields, and the loop would miss them.
-        if let Some(e) = self.v(w).incomplete {
+        if let Some(e) = self.v(w).incomplete
+            && !self.has_named_fields(w)
+        {
             return Err(e);
         }
         let _ = self.s.budget.bytes(out.len() as u64 * 16);
         Ok((out, missing))
+    }
+
+    /// Whether a struct that is incomplete has all fields that it will have, as far as anybody has asked for it
+    /// as a whole.
+    fn has_named_fields(&mut self, w: Vid) -> bool {
+        let w = self.deref(w);
+        self.v(w).incomplete.is_some()
+            && self.left_undecided(w).is_none()
+            && self.names_what_is_there(w)
     }
 
     /// A field that may be a scalar cannot be gone through by what declares it, whichever alternative it will be.

@@ -703,6 +703,8 @@ impl Machine<'_> {
                 self.fail(v, e);
             }
         }
+        // Bounds and validators come last: they judge the value as a whole.
+        self.run_checks(v);
         if self.ir.conditional {
             let mut i = 0;
             while let Some(&(_, w)) = self.v(v).arcs.get(i) {
@@ -710,8 +712,6 @@ impl Machine<'_> {
                 self.judge_marker(w);
             }
         }
-        // Bounds and validators come last: they judge the value as a whole.
-        self.run_checks(v);
     }
 
     /// Notes a disjunction among the conjuncts; in a candidate, takes the alternative that was

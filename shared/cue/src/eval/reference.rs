@@ -391,7 +391,7 @@ impl Machine<'_> {
 
     /// What a struct waits for that has been gone through and left undecided: as of one that has failed, its
     /// fields are not found any more by what comes later in the order of evaluation.
-    fn left_undecided(&self, w: Vid) -> Option<ErrId> {
+    pub(super) fn left_undecided(&self, w: Vid) -> Option<ErrId> {
         let vertex = self.v(self.share_root(w));
         let left = vertex.label != Label::NONE && vertex.deep == Deep::Done && vertex.is_struct;
         vertex.incomplete.filter(|_| left)

@@ -23,7 +23,8 @@
 //!   is no field `has`. Had the value failed with a crossed budget, the test would fail, too: the
 //!   budget says nothing about the value.
 
-use super::data::{ArcKind, EnvId, ErrId, Func, Msg, Phase, Res, Val, Validator, Vid};
+use super::comprehension::NOT_GIVEN;
+use super::data::{ArcKind, Conj, EnvId, ErrId, Func, Msg, Phase, Res, Src, Val, Validator, Vid};
 use super::state::Machine;
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId, Part};
@@ -89,6 +90,9 @@ impl Machine<'_> {
             }
             Expr::Key { up } => {
                 let label = self.env_up(env, up).key;
+                if label == Label::NONE {
+                    return Err(self.text_err(Class::Incomplete, NOT_GIVEN, e));
+                }
                 Ok(match label.kind() {
                     LabelKind::Int => Val::Int(i64::from(label.index())),
                     _ => Val::Str(self.name(label).clone()),
@@ -215,16 +219,16 @@ impl Machine<'_> {
 
     /// A concrete value: an atom, or a node that is a struct or list; defaults taken.
     pub(crate) fn concrete(&mut self, e: ExprId, env: EnvId, what: &'static str) -> Res<Val> {
-        let val = self.value(e, env)?;
-        if let Val::Node(w) = val
-            && let Some(e) = self.waits_by_another_name(w, e, env)
-        {
         let val = self.value_to_be_concrete(e, env)?;
         self.make_concrete(val, e, what)
     }
 
     /// The value of an expression of which a concrete value is to be made.
     fn value_to_be_concrete(&mut self, e: ExprId, env: EnvId) -> Res<Val> {
+        let val = self.value(e, env)?;
+        if let Val::Node(w) = val
+            && let Some(e) = self.waits_by_another_name(w, e, env)
+        {
             return Err(e);
         }
         Ok(val)
@@ -540,13 +544,13 @@ impl Machine<'_> {
                             continue;
                         }
                     };
+                    if failed.is_some() {
+                        continue;
+                    }
                     // Refused before the text is copied.
                     if let Val::Str(s) = &val
                         && out.len() + s.len() > most
                     {
-                    if failed.is_some() {
-                        continue;
-                    }
                         return Err(self.limit(crate::limits::LimitError::String));
                     }
                     match &val {
@@ -620,16 +624,12 @@ impl Machine<'_> {
                 self.s.touch = self.s.touch.min(self.v(of).depth);
                 return Err(self.err_at(Class::Cycle, Msg::Choosing(e), of, &[e]));
             }
+            self.check_no_encloser(w, e, 0)?;
             self.check_known(w, e, 0)?;
         }
         Ok(val)
     }
-            self.check_no_encloser(w, e, 0)?;
 
-    /// The vertex for which a struct or list is tried as an alternative: it is not known before the choice.
-    fn tried_for(&self, w: Vid) -> Option<Vid> {
-        let vertex = self.v(w);
-        if vertex.phase == Phase::Settled || vertex.parent.is_none() {
     /// A literal that is calculated with or tested must not contain what it is written in.
     fn check_no_encloser(&mut self, w: Vid, e: ExprId, depth: u32) -> Res<()> {
         const MOST: u32 = 16;
@@ -656,6 +656,10 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// The vertex for which a struct or list is tried as an alternative: it is not known before the choice.
+    fn tried_for(&self, w: Vid) -> Option<Vid> {
+        let vertex = self.v(w);
+        if vertex.phase == Phase::Settled || vertex.parent.is_none() {
             return None;
         }
         let of = self.arc(vertex.parent, vertex.label)?;

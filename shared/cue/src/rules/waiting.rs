@@ -443,6 +443,40 @@ fn nothing_is_known_of_what_is_closed_before_its_guards_are_decided() {
 }
 
 #[test]
+fn a_loop_over_required_fields_waits_where_it_asks_for_them() {
+    let over = |fields: &str, body: &str| format!("_p: {fields}\nz: {{for k, v in _p {body}}}");
+    for (fields, body, expected) in [
+        ("{a!: 1, y: 2}", "{d: v}", r#"{"z":{"d":2}}"#),
+        ("{y: 1, a!: 1, f: 1}", "{d: v}", r#"{"z":{"d":1}}"#),
+        ("{a!: 1, y: 2}", "{\"\\(k)\": v}", "incomplete"),
+        ("{a!: 1, y: 2, z: 3}", "if v > 2 {\"\\(k)\": v}", r#"{"z":{"z":3}}"#),
+        ("{a!: 1, y: 2}", "if k != \"a\" {d: v}", "incomplete"),
+        ("{a!: 1, y: 2}", "{d: [k]}", "incomplete"),
+        ("{y: 2, a!: 1}", "{d: v}", "incomplete"),
+        ("{a!: 1}", "{d: 1}", "incomplete"),
+        ("{y: 1, a!: 1, f: 1}", "{1, d: 1}", "eval"),
+    ] {
+        table(&[(&over(fields, body), expected)]);
+    }
+    table(&[
+        ("_p: {a!: 1, y: 2}\nz: {for v in _p {d: v}}", "incomplete"),
+        ("_p: {a!: 1, y: 2}\nz: {for _, v in _p {d: v}}", "incomplete"),
+        ("_p: {a!: 1, y: 2}\nz: [for k, v in _p {v}]", r#"{"z":[2]}"#),
+    ]);
+}
+
+#[test]
+fn a_struct_whose_undecided_guards_name_what_is_there_can_be_gone_through() {
+    table(&[
+        ("#C: {_g: 1, if _ {_g: 1}}\nfor k, v in #C {}", "{}"),
+        ("#C: {g: 1, if _ {g: 1}}\nfor k, v in #C {}", "{}"),
+        ("_c: {g: 1, b: bool, if b {g: 1}}\nfor k, v in _c {\"\\(k)\": 1}", r#"{"g":1,"b":1}"#),
+        ("_c: {g: 1, b: bool, if b {h: 1}}\nfor k, v in _c {\"\\(k)\": 1}", "incomplete"),
+        ("_c: {g: 1, b: bool, if b {g: 1}}\nx: {for k, v in _c {\"\\(k)\": 1}}", "incomplete"),
+    ]);
+}
+
+#[test]
 fn a_literal_that_is_calculated_with_or_tested_cannot_contain_what_it_is_written_in() {
     table(&[
         ("x: {a: {e: x} == {e: x}}", "structural cycle"),
