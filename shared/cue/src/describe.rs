@@ -122,7 +122,7 @@ impl Machine<'_> {
         } else {
             vertex.is_struct && (vertex.of_def || self.has_reqs(v))
         };
-        let error = vertex.error.or(not_allowed).or(self.own_incomplete(v));
+        let error = vertex.error.or(self.own_incomplete(v)).or(not_allowed);
         let mut more = 0;
         let mut error = error.and_then(|e| {
             let mut list = Vec::new();

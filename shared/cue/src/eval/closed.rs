@@ -329,11 +329,16 @@ impl Machine<'_> {
         {
             return;
         }
+        let tried = self.is_tried(v);
         for i in 0..self.v(v).arcs.len() {
             let (label, w) = self.v(v).arcs[i];
             // Definitions and hidden fields may always be added, and an optional field adds
             // nothing.
             if !label.is_string() || self.v(w).arc == ArcKind::Optional || self.allows(v, w) {
+                continue;
+            }
+            // What has no value, for whatever reason, says so.
+            if !tried && self.has_no_value(w) {
                 continue;
             }
             // What the files of a package and the inputs say at the top level stands beside what

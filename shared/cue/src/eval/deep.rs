@@ -172,7 +172,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A field that is not allowed and contains what encloses it is a circle in the first place.
+    /// A field that is not allowed but has no value says why it has none.
     #[cold]
     fn judge_denied(&mut self, w: Vid) {
         let Some(denied) = self.v(w).error else { return };
@@ -181,14 +181,26 @@ impl Machine<'_> {
         }
         self.vm(w).error = None;
         self.deep(w);
-        let found = self.final_error(w);
-        if found.is_none_or(|e| self.class(e) != Class::StructuralCycle) {
+        if !self.has_no_value(w) {
             self.vm(w).error = Some(denied);
         }
     }
 
+    /// Whether a field is known to fail, itself or below, or to wait for something itself. What it is a mere
+    /// reference to does so there, unless that goes on without end.
+    pub(super) fn has_no_value(&mut self, w: Vid) -> bool {
+        let shared = matches!(self.v(w).forward, Forward::Share(_));
+        match self.final_error(w) {
+            Some(e) => !shared || self.class(e) == Class::StructuralCycle,
+            None => {
+                let w = self.deref(w);
+                !shared && self.own_incomplete(w).is_some()
+            }
+        }
+    }
+
     /// Whether a vertex is an alternative, or part of one: why that fails matters less than that it does.
-    fn is_tried(&self, mut v: Vid) -> bool {
+    pub(super) fn is_tried(&self, mut v: Vid) -> bool {
         while !v.is_none() {
             let vertex = self.v(v);
             if vertex.extra.as_ref().is_some_and(|x| !x.choices.is_empty()) {

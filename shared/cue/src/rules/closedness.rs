@@ -1,5 +1,6 @@
 //! Rules about what is closed, and what is only said to be.
 
+use super::table;
 use crate::{Form, Kind, Limits, Packages, Program};
 
 /// Whether the field at a path is closed as a description has it.
@@ -34,7 +35,7 @@ fn what_is_selected_from_a_definition_shows_that_it_was_closed_and_takes_other_f
     ] {
         assert_eq!(closed(&of(text), path), expected, "{text}: {path}");
     }
-    super::table(&[("#A: b: {d: 1}\nx: (#A & {}).b & {e: 2}", r#"{"x":{"d":1,"e":2}}"#)]);
+    table(&[("#A: b: {d: 1}\nx: (#A & {}).b & {e: 2}", r#"{"x":{"d":1,"e":2}}"#)]);
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn the_open_end_of_a_list_in_a_definition_is_one_of_anything_closed() {
     ] {
         assert_eq!(closed(text, path), expected, "{text}: {path}");
     }
-    super::table(&[("#R: [...]\nc: #R & [{b: 1}]", r#"{"c":[{"b":1}]}"#)]);
+    table(&[("#R: [...]\nc: #R & [{b: 1}]", r#"{"c":[{"b":1}]}"#)]);
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn what_embeds_what_may_be_anything_by_way_of_others_may_be_anything() {
 
 #[test]
 fn what_a_definition_lets_in_it_does_not_close() {
-    super::table(&[
+    table(&[
         ("#A: {...}\n{y: #A & {b: {c: 1}}}\ny: {b: d: 1}", r#"{"y":{"b":{"d":1,"c":1}}}"#),
         (
             "#A: {b: {...}}\n{y: #A & {b: c: {e: 1}}}\ny: b: c: d: 1",
@@ -129,12 +130,12 @@ fn what_a_struct_does_not_allow_is_an_error_with_all_that_is_in_it() {
         assert_eq!(class.is_some(), denied, "{text}: {path}");
     }
     // An optional field that is not allowed harms nobody.
-    super::table(&[("#C: {}\nf: #C & {p?: 1}", r#"{"f":{}}"#)]);
+    table(&[("#C: {}\nf: #C & {p?: 1}", r#"{"f":{}}"#)]);
 }
 
 #[test]
 fn what_several_declarations_say_is_embedded_as_one() {
-    super::table(&[
+    table(&[
         ("#x: b: 2\ni: foo: a: 1\ni: foo: #x\no: {i}", "eval"),
         ("#x: b: 2\ni: foo: #x & {a: 1}\no: {i}", "eval"),
         ("#x: {a: int} | *{b: 2}\n_i: foo: a: 1\n_i: foo: #x\no: {_i}", r#"{"o":{"foo":{"a":1}}}"#),
@@ -153,7 +154,7 @@ fn what_several_declarations_say_is_embedded_as_one() {
 
 #[test]
 fn what_is_not_allowed_and_goes_on_without_end_goes_on_without_end() {
-    super::table(&[
+    table(&[
         ("#T: {}\nts: #T & {a: b: ts}", "structural cycle"),
         ("#T: {b: _}\nts: #T & {a: ts}", "structural cycle"),
         ("ts: close({}) & {a: b: ts}", "structural cycle"),
@@ -166,7 +167,7 @@ fn what_is_not_allowed_and_goes_on_without_end_goes_on_without_end() {
 fn what_is_embedded_twice_does_not_stand_beside_itself() {
     let check = |out: &str, expected: &str| {
         let text = format!("#x: {{b: 2}}\n_in: {{foo: {{a: 1}} & #x | 3}}\nout: {out}");
-        super::table(&[(text.as_str(), expected)]);
+        table(&[(text.as_str(), expected)]);
     };
     for out in [
         "{{_in}, {_in}}",
@@ -179,12 +180,39 @@ fn what_is_embedded_twice_does_not_stand_beside_itself() {
     }
     check("{{_in}, {_in, foo: a: 1}}", r#"{"out":{"foo":{"a":1,"b":2}}}"#);
     check("{{_in}, {_in, c: 1}}", r#"{"out":{"foo":3,"c":1}}"#);
-    super::table(&[
+    table(&[
         ("#x: b: 2\n_i: {a: 1} & #x | 3\no: {{f: _i}, {f: _i}}", r#"{"o":{"f":3}}"#),
         ("#x: {a: int} | *{b: 2}\n_i: {f: a: 1, f: #x}\no: {{_i}, {_i}}", r#"{"o":{"f":{"a":1}}}"#),
         (
             "#x: b: 2\n_i: f: a: 1\n_j: f: {a: 1} & #x | 3\no: {{_i}, {_j}}",
             r#"{"o":{"f":{"a":1,"b":2}}}"#,
         ),
+    ]);
+}
+
+#[test]
+fn a_field_that_is_not_allowed_and_has_no_value_says_why_it_has_none() {
+    let with = |text: &str| format!("#D: {{a: 1}}\n_y: int\nx: {text}");
+    for (text, expected) in [
+        ("#D & {q: _y + 1}", "incomplete"),
+        ("#D & {q: \"\\(_y)\"}", "incomplete"),
+        ("#D & {q: {if _ {c: 1}}}", "incomplete"),
+        ("#D\nx: q: _y + 1", "incomplete"),
+        ("[#D & {q: _y + 1}]", "incomplete"),
+        ("close({a: 1}) & {q: _y + 1}", "incomplete"),
+        ("#D & {q: error(\"u\")}", "user"),
+        ("#D & {q: _|_}", "user"),
+        ("#D & {q: 1}", "eval"),
+        ("#D & {q: _y}", "eval"),
+        ("#D & {q: {c: _y + 1}}", "eval"),
+        ("#D & {q: [_y + 1]}", "eval"),
+        ("#D & {q: 1, r: _y + 1}", "eval"),
+        ("*(#D & {q: 1}) | 5", r#"{"x":5}"#),
+    ] {
+        table(&[(&with(text), expected)]);
+    }
+    table(&[
+        ("#D: a: {b: 1}\nx: #D & {a: q: y + 1}\ny: int", "incomplete"),
+        ("#D: {a: 1}\nx: #D & {q: y + 1}\ny: 3", "eval"),
     ]);
 }
