@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
@@ -164,7 +165,7 @@ async fn a_replica_that_is_cut_off_is_followed_and_an_api_server_that_is_away_mo
 
 /// A server that accepts connections and says nothing: how many are open, and how many there were.
 pub(super) struct Silent {
-    pub(super) port: u16,
+    port: u16,
     pub(super) open: Arc<AtomicUsize>,
     all: Arc<AtomicUsize>,
 }
@@ -189,6 +190,31 @@ impl Silent {
         });
         silent
     }
+
+    /// From some moment on the API server asks it about the ConfigMaps of a namespace.
+    pub(super) async fn admits(
+        &self,
+        client: &Client,
+        namespace: &str,
+        operations: &[&str],
+        failure_policy: &str,
+    ) {
+        let hooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+        let hook = json!({
+            "metadata": {"name": "silent"},
+            "webhooks": [{
+                "name": "silent.example.com",
+                "clientConfig": {"url": format!("https://127.0.0.1:{}/", self.port)},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+                    "operations": operations, "scope": "Namespaced"}],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "failurePolicy": failure_policy, "timeoutSeconds": 30,
+                "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            }],
+        });
+        let hook = serde_json::from_value(hook).unwrap();
+        hooks.create(&PostParams::default(), &hook).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -198,21 +224,7 @@ async fn a_write_that_the_api_server_delays_is_not_made_after_its_replica_was_fo
     world.edit_all("2", LIMIT).await;
     // Every ConfigMap of the test waits for a webhook that says nothing, and is written then.
     let silent = Silent::start().await;
-    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(world.client.clone());
-    let hook = json!({
-        "metadata": {"name": "silent"},
-        "webhooks": [{
-            "name": "silent.example.com",
-            "clientConfig": {"url": format!("https://127.0.0.1:{}/", silent.port)},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
-                "operations": ["CREATE", "UPDATE"], "scope": "Namespaced"}],
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}},
-            "failurePolicy": "Ignore", "timeoutSeconds": 30,
-            "sideEffects": "None", "admissionReviewVersions": ["v1"],
-        }],
-    });
-    let hook = serde_json::from_value(hook).unwrap();
-    hooks.create(&PostParams::default(), &hook).await.unwrap();
+    silent.admits(&world.client, "default", &["CREATE", "UPDATE"], "Ignore").await;
     // The API server calls it from some moment on; each edit is another try.
     let app = "app-0";
     let mut tries = 0;
@@ -230,6 +242,7 @@ async fn a_write_that_the_api_server_delays_is_not_made_after_its_replica_was_fo
     let owner = all.iter().find(|replica| replica.pod() == owner).unwrap();
     // Frozen, not dead: its connection stays, so that only the deadline of the write ends it.
     owner.pause();
+    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(world.client.clone());
     hooks.delete("silent", &DeleteParams::default()).await.unwrap();
     world.apply(app, "new").await;
     until("another replica has written", LIMIT, async || {

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Request};
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
@@ -108,21 +107,7 @@ async fn an_api_server_that_rejects_requests_ends_no_session() {
     let objects = [vec![namespace], every_right_in(LOAD, &[subject])].concat();
     apply_all(&world.client, objects).await.unwrap();
     let silent = Silent::start().await;
-    let hook = json!({
-        "metadata": {"name": "silent"},
-        "webhooks": [{
-            "name": "silent.example.com",
-            "clientConfig": {"url": format!("https://127.0.0.1:{}/", silent.port)},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
-                "operations": ["CREATE"], "scope": "Namespaced"}],
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": LOAD}},
-            "failurePolicy": "Fail", "timeoutSeconds": 30,
-            "sideEffects": "None", "admissionReviewVersions": ["v1"],
-        }],
-    });
-    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(world.client.clone());
-    let hook = serde_json::from_value(hook).unwrap();
-    hooks.create(&PostParams::default(), &hook).await.unwrap();
+    silent.admits(&world.client, LOAD, &["CREATE"], "Fail").await;
     world.shrink().await;
     let theirs = world.cluster.client_as(&other, &[]).await.unwrap();
     let (over, rejected) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());

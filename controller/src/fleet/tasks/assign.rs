@@ -70,19 +70,25 @@ impl Runner {
         if *self.fleet.joined.borrow() {
             return false;
         }
-        let said: BTreeMap<MemberId, u64> = {
-            let seen = self.seen.lock();
-            let said = |found| {
-                let member = lease::observed(&self.options.names, found)?;
-                // A release that does not say so has no time to give.
-                let epoch = lease::annotation_of(found, annotation::FLEET_READY).parse();
-                Some((member.id, epoch.unwrap_or(u64::MAX)))
-            };
-            seen.members.iter().filter_map(said).collect()
-        };
+        // A release that does not say so has no time to give.
+        let said = self.said(annotation::FLEET_READY, |text| text.parse().unwrap_or(u64::MAX));
         // Whoever has no Lease is dead, and is judged.
         let ready = |id: &MemberId, epoch| said.get(id).is_none_or(|said| *said >= epoch);
         self.fleet.state.lock().is_ready(ready, clock::now())
+    }
+
+    /// What the Lease of each member says in an annotation.
+    pub(super) fn said<T>(
+        &self,
+        annotation: &str,
+        read: impl Fn(&str) -> T,
+    ) -> BTreeMap<MemberId, T> {
+        let seen = self.seen.lock();
+        let said = |found| {
+            let member = lease::observed(&self.options.names, found)?;
+            Some((member.id, read(lease::annotation_of(found, annotation))))
+        };
+        seen.members.iter().filter_map(said).collect()
     }
 
     /// The shards for whose Applications the fleet may write now, and could not before.

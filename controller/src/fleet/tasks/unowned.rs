@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use vela_api::names::{annotation, event};
 use vela_cluster::Stored as _;
-use vela_shard::{MemberId, Slot, Table, bucket_of};
+use vela_shard::{Slot, Table, bucket_of};
 
 use super::Runner;
 use super::assign::slot;
 use crate::cached::Cached;
+use crate::fleet::clock;
 use crate::fleet::working::Worked;
-use crate::fleet::{clock, lease};
 use crate::messages;
 
 /// A crash is followed within this time, and a planned change is quicker: until then nothing is wrong.
@@ -83,16 +83,10 @@ impl Runner {
 
     /// The slots that nobody works on now, if it is this member's duty to know that, and the table.
     fn idle(&self) -> (BTreeSet<Slot>, Option<Arc<Table>>) {
-        let said: BTreeMap<MemberId, Option<Worked>> = {
-            let seen = self.seen.lock();
-            let said = |found| {
-                let member = lease::observed(&self.options.names, found)?;
-                let text = lease::annotation_of(found, annotation::FLEET_WORKED);
-                Some((member.id, Worked::from_text(text)))
-            };
-            seen.members.iter().filter_map(said).collect()
-        };
-        let is_leading = self.fleet.is_leading();
+        if !self.fleet.is_leading() {
+            return (BTreeSet::new(), None);
+        }
+        let said = self.said(annotation::FLEET_WORKED, Worked::from_text);
         let now = clock::now();
         let state = self.fleet.state.lock();
         let table = state.member.table().map(Arc::clone);
@@ -105,7 +99,7 @@ impl Runner {
             };
             !works || !state.member.is_owned(slot, now)
         };
-        let slots = table.iter().filter(|_| is_leading).flat_map(|table| table.slots());
+        let slots = table.iter().flat_map(|table| table.slots());
         let idle = slots.filter(is_idle).collect();
         drop(state);
         (idle, table)
