@@ -139,7 +139,7 @@ async fn measure(
     let (first, others) = bed.members.split_first().context("no member")?;
     let step = Step::start("edits");
     let quiet = bed.edits(&bed.members, args, "quiet").await?;
-    let mut usual = bed.usual(first, others, args, "before").await?;
+    let before = bed.usual(first, others, args, "before").await?;
     step.done();
 
     let step = Step::start(format!("{} edits in {} far away", args.n, first.name));
@@ -163,7 +163,7 @@ async fn measure(
 
     let step = Step::start("the same edits again");
     bed.rests(std::slice::from_ref(first)).await?;
-    usual.add(bed.usual(first, others, args, "after").await?);
+    let usual = [before, bed.usual(first, others, args, "after").await?];
     step.done();
 
     let step = Step::start("what is noticed");
@@ -212,10 +212,18 @@ async fn measure(
         row("  of the original's [0.5]", format!("{ratio:.2}"));
     }
     row("edit to object in a member, p99", seconds(quiet.percentile(99)));
-    row("the others' p99, the same measured twice", usual.twice(|one| &one.others));
-    compare("  while one swallows everything", &usual.all(|one| &one.others), &faulty);
-    row("edit to object in the hub, p99, the same measured twice", usual.twice(|one| &one.here));
-    compare("  while one swallows everything", &usual.all(|one| &one.here), &here_faulty);
+    row("the others' p99, the same measured twice", each(&usual, |one| &one.others));
+    compare(
+        "  while one swallows everything",
+        &Times::merge(usual.iter().map(|one| &one.others)),
+        &faulty,
+    );
+    row("edit to object in the hub, p99, the same measured twice", each(&usual, |one| &one.here));
+    compare(
+        "  while one swallows everything",
+        &Times::merge(usual.iter().map(|one| &one.here)),
+        &here_faulty,
+    );
     row(
         "the hub's p99 while all of a member far away are edited",
         seconds(distant.here.percentile(99)),
@@ -253,6 +261,11 @@ async fn measure(
     Ok(())
 }
 
+/// What 99 of 100 edits do not exceed, each time that they were measured.
+fn each(usual: &[Usual], which: impl Fn(&Usual) -> &Times) -> String {
+    usual.iter().map(|one| seconds(which(one).percentile(99))).collect::<Vec<_>>().join(", ")
+}
+
 /// Prints what 99 of 100 edits do not exceed, and how much more that is than otherwise.
 fn compare(name: &str, usual: &Times, times: &Times) {
     let (usual, time) = (usual.percentile(99), times.percentile(99));
@@ -261,30 +274,11 @@ fn compare(name: &str, usual: &Times, times: &Times) {
     row("  slower by [10 %]", format!("{slower:+.1} %"));
 }
 
-/// Edits in members and in the hub with nothing wrong.
+/// Edits in members and in the hub with nothing wrong. They are measured before a fault and after it: the processes of all clusters share
+/// the machine, and what is stored grows.
 struct Usual {
     others: Times,
     here: Times,
-}
-
-/// The same measured before a fault and after it: the processes of all clusters share the machine, and what is stored grows.
-struct Usuals(Vec<Usual>);
-
-impl Usuals {
-    fn add(&mut self, more: Self) {
-        self.0.extend(more.0);
-    }
-
-    /// What 99 of 100 do not exceed, each time.
-    fn twice(&self, which: impl Fn(&Usual) -> &Times) -> String {
-        let each = self.0.iter().map(|one| seconds(which(one).percentile(99)));
-        each.collect::<Vec<_>>().join(", ")
-    }
-
-    /// All edits of one of the two kinds.
-    fn all(&self, which: impl Fn(&Usual) -> &Times) -> Times {
-        Times::merge(self.0.iter().map(which))
-    }
 }
 
 /// What was seen until edits of all Applications of a member were there.
@@ -403,12 +397,12 @@ impl Bed<'_> {
         others: &[Member],
         args: &Args,
         round: &str,
-    ) -> Result<Usuals> {
+    ) -> Result<Usual> {
         self.edit_all(first, args.n, round).await?;
         let of_others = self.edits(others, args, round).await?;
         self.edit_all(first, args.n, &format!("{round} again")).await?;
         let here = self.edits_here(args.edits, round).await?;
-        Ok(Usuals(vec![Usual { others: of_others, here }]))
+        Ok(Usual { others: of_others, here })
     }
 
     /// All Applications of a member that is far away are edited at once.
