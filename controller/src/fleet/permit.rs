@@ -24,6 +24,17 @@ pub(super) fn left(state: &State, assignment: &Assignment, now: Millis) -> Optio
     Some(state.slot(&slot_of(assignment), now)?.min(shard))
 }
 
+/// Whether a permit lasts as long as a call may: a call in flight cannot be called back.
+fn lasts(state: &State, scope: &Scope, now: Millis, time: Duration) -> bool {
+    let left = match scope {
+        Scope::Process => state.process(now),
+        Scope::Lead => state.slot(&Slot::Lead, now),
+        Scope::Application(assignment) => left(state, assignment, now),
+        Scope::Unread(_) => None,
+    };
+    left.is_some_and(|left| left >= clock::millis(time))
+}
+
 impl Permits for Permit {
     fn limit(&self) -> Option<Duration> {
         self.0.state.lock().process(clock::now()).map(Duration::from_millis)
@@ -33,28 +44,24 @@ impl Permits for Permit {
         let fleet = &self.0;
         let now = clock::now();
         let mut state = fleet.state.lock();
-        let (slot, left) = match scope {
-            Scope::Process => (None, state.process(now)),
-            Scope::Lead => (Some(Slot::Lead), state.slot(&Slot::Lead, now)),
-            Scope::Application(assignment) => {
-                (Some(slot_of(&assignment)), left(&state, &assignment, now))
+        if let Scope::Unread(assignment) = &scope {
+            let slot = state.resolve(&slot_of(assignment));
+            if let Some(slot) = state.slots.get_mut(&slot) {
+                // Counted, not sent: the takeover learns from it that the reconcile wanted to
+                // write.
+                slot.unread = slot.unread.wrapping_add(1);
             }
-            Scope::Unread(assignment) => {
-                let slot = state.resolve(&slot_of(&assignment));
-                if let Some(slot) = state.slots.get_mut(&slot) {
-                    // Counted, not sent: the takeover learns from it that the reconcile wanted to
-                    // write.
-                    slot.unread = slot.unread.wrapping_add(1);
-                }
-                return None;
-            }
-        };
-        // The permit must last as long as the call may, since a call in flight cannot be called
-        // back.
-        if left.is_none_or(|left| left < clock::millis(time)) {
+            return None;
+        }
+        if !lasts(&state, &scope, now, time) {
             fleet.metrics.refused(None);
             return None;
         }
+        let slot = match &scope {
+            Scope::Lead => Some(Slot::Lead),
+            Scope::Application(assignment) => Some(slot_of(assignment)),
+            Scope::Process | Scope::Unread(_) => None,
+        };
         let Some(slot) = slot else { return Some(Sent::new(|_| {})) };
         let flight = state.flights.entry(slot.clone()).or_default();
         flight.writes = flight.writes.saturating_add(1);
@@ -70,6 +77,14 @@ impl Permits for Permit {
             }
             fleet.notify_stopped(&state, &slot);
         }))
+    }
+
+    fn holds(&self, scope: &Scope, time: Duration) -> bool {
+        let holds = lasts(&self.0.state.lock(), scope, clock::now(), time);
+        if !holds {
+            self.0.metrics.refused(None);
+        }
+        holds
     }
 
     fn refused(&self, by: RefusedBy) {

@@ -24,6 +24,7 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
 use tower_http::ServiceExt as _;
 use tower_http::decompression::DecompressionLayer;
 
+use crate::lease::Departing;
 use crate::members::address::{AddressRules, Resolver};
 use crate::members::body::is_watch;
 use crate::members::proxy::{Kind as ProxyKind, Proxy};
@@ -152,9 +153,9 @@ impl Over for Parts {
         };
         let client = tower::service_fn(move |request: Request<Body>| match &shared {
             Some(shared) if !is_watch(request.uri().query().unwrap_or_default()) => {
-                shared.request(request)
+                shared.request(Departing::request(request))
             }
-            _ => alone.request(request),
+            _ => alone.request(Departing::request(request)),
         });
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
@@ -172,7 +173,7 @@ impl Over for Parts {
 }
 
 /// Sends requests over connections that a connector makes.
-fn client<C>(config: &Config, connector: C) -> Client<TimeoutConnector<C>, Body>
+fn client<C>(config: &Config, connector: C) -> Client<TimeoutConnector<C>, Departing>
 where
     C: Service<Uri, Response: Connection + Read + Write + Unpin + Send + 'static> + Clone,
     C: Send + Sync + 'static,

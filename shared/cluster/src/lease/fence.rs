@@ -2,6 +2,9 @@
 //!
 //! It is asked when a request is about to be sent, not when somebody wants to send it. Whoever was frozen for longer than the
 //! lease lasts still has requests that wait for the rate limit; a successor is at work already.
+//!
+//! A request may need a connection before it leaves, and a process may be frozen while one is made. So a write carries a [`Pass`],
+//! and the transport asks it again when it sends the body.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,10 +13,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 
 use super::Leadership;
-use super::permit::{self, Permits, RefusedBy, Sent};
+use super::permit::{self, Permits, RefusedBy, Scope, Sent};
 use crate::Error;
 
 /// What all clients of a process ask before they write. Open until an election begins, which is after clients are made.
@@ -53,7 +58,7 @@ impl Fence {
         Some(permit::deadline(permits.limit().unwrap_or_default()))
     }
 
-    fn ask(&self, deadline: Option<Duration>) -> Answer {
+    fn ask(&self, scope: Scope, deadline: Option<Duration>) -> Answer {
         match self.0.get() {
             None => Answer::Open,
             Some(Guard::Leader(leadership)) if leadership.is_leader() => Answer::Open,
@@ -61,11 +66,81 @@ impl Fence {
             Some(Guard::Fleet(permits)) => {
                 // A write that was prepared before there were permits carries no deadline.
                 let time = deadline.filter(|time| !time.is_zero());
-                let sent = time.and_then(|time| permits.begin(permit::current(), time));
+                let sent = time.and_then(|time| permits.begin(scope, time));
                 sent.map_or(Answer::Closed, |sent| Answer::Permitted(sent, Arc::clone(permits)))
             }
         }
     }
+}
+
+/// What a write carries to the transport.
+#[derive(Clone, Debug)]
+struct Pass {
+    fence: Fence,
+    deadline: Option<Duration>,
+    /// What the write is about, once there was a permit.
+    scope: Arc<OnceLock<Scope>>,
+}
+
+impl Pass {
+    /// Whether the write may leave now.
+    fn is_valid(&self) -> bool {
+        match self.fence.0.get() {
+            None => true,
+            Some(Guard::Leader(leadership)) => leadership.is_leader(),
+            Some(Guard::Fleet(permits)) => {
+                let (scope, time) = (self.scope.get(), self.deadline);
+                scope.zip(time).is_some_and(|(scope, time)| permits.holds(scope, time))
+            }
+        }
+    }
+}
+
+/// The body of a request, which is not sent when its [`Pass`] is not valid any more: an API server carries out no write whose body
+/// breaks off.
+#[derive(Debug)]
+pub(crate) struct Departing {
+    body: Body,
+    pass: Option<Pass>,
+}
+
+impl Departing {
+    /// The same request, with a body that asks the pass which the fence gave it.
+    pub(crate) fn request(request: Request<Body>) -> Request<Self> {
+        let (mut parts, body) = request.into_parts();
+        let pass = parts.extensions.remove();
+        Request::from_parts(parts, Self { body, pass })
+    }
+}
+
+impl HttpBody for Departing {
+    type Data = <Body as HttpBody>::Data;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, BoxError>>> {
+        if self.pass.as_ref().is_some_and(|pass| !pass.is_valid()) {
+            return Poll::Ready(Some(Err(Error::NotLeader.into())));
+        }
+        Pin::new(&mut self.body).poll_frame(cx).map_err(BoxError::from)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The reason why a write was not sent, however deep the transport has it.
+fn reason(error: BoxError) -> BoxError {
+    let causes = std::iter::successors(Some(&*error as &dyn std::error::Error), |e| e.source());
+    let mut own = causes.filter_map(|cause| cause.downcast_ref::<Error>());
+    if own.any(|own| matches!(own, Error::NotLeader)) { Error::NotLeader.into() } else { error }
 }
 
 impl<S> Layer<S> for Fence {
@@ -99,21 +174,26 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let writes = writes(request.method(), request.uri().path());
-        let fence = self.fence.clone();
-        let deadline = if writes { fence.deadline() } else { None };
+        let deadline = if writes { self.fence.deadline() } else { None };
         if let Some(uri) = deadline.and_then(|time| permit::with_deadline(request.uri(), time)) {
             *request.uri_mut() = uri;
         }
         let what = format!("{} {}", request.method(), request.uri().path());
         let method = request.method().clone();
+        let pass = Pass { fence: self.fence.clone(), deadline, scope: Arc::default() };
+        if writes {
+            request.extensions_mut().insert(pass.clone());
+        }
         let answer = self.inner.call(request);
         Box::pin(async move {
             if !writes {
                 return answer.await.map_err(Into::into);
             }
             // What nobody has polled has sent nothing, so this is the last moment to ask.
-            match fence.ask(deadline) {
-                Answer::Open => answer.await.map_err(Into::into),
+            let scope = permit::current();
+            let _ = pass.scope.set(scope.clone());
+            match pass.fence.ask(scope, deadline) {
+                Answer::Open => answer.await.map_err(|error| reason(error.into())),
                 Answer::Closed => Err(Error::NotLeader.into()),
                 Answer::Permitted(sent, permits) => {
                     let after = deadline.unwrap_or_default();
@@ -121,7 +201,7 @@ where
                         permits.refused(RefusedBy::Deadline);
                         return Err(Error::Timeout { what, after }.into());
                     };
-                    let answer = answer.map_err(Into::into)?;
+                    let answer = answer.map_err(|error| reason(error.into()))?;
                     sent.answered();
                     if let Some(by) = RefusedBy::of(&method, answer.status()) {
                         permits.refused(by);
@@ -233,6 +313,10 @@ mod tests {
             may.then(|| permit::Sent::new(move |answered| ended.lock().push(answered)))
         }
 
+        fn holds(&self, scope: &Scope, time: Duration) -> bool {
+            *scope == of_bucket(7) && time <= *self.0.lock()
+        }
+
         fn refused(&self, by: RefusedBy) {
             self.2.lock().push(by);
         }
@@ -305,6 +389,86 @@ mod tests {
             let refusals: Vec<_> = std::mem::take(&mut *permits.2.lock());
             assert_eq!(refusals, Vec::from_iter(expected), "{method} {code}");
         }
+    }
+
+    /// The permit is there before the connection is. The process is frozen while that is made.
+    #[tokio::test(start_paused = true)]
+    async fn what_waited_for_a_connection_while_the_session_ended_is_not_sent() {
+        let session = Mutex::new(Duration::from_secs(4));
+        let permits = Arc::new(Holds7(session, Arc::default(), Mutex::default()));
+        let leading =
+            watch::channel(State::Leading { until: Instant::now() + Duration::from_secs(9) });
+        let (fleet, leader) = (Fence::default(), Fence::default());
+        fleet.guard_fleet(Arc::clone(&permits) as Arc<dyn Permits>);
+        leader.guard(Leadership(Source::Elected(leading.1)));
+        for (fence, expected) in
+            [(&fleet, true), (&leader, true), (&fleet, false), (&leader, false)]
+        {
+            let lapsed = Arc::clone(&permits);
+            let state = leading.0.clone();
+            let transport = service_fn(move |request: Request<Body>| {
+                let (permits, state) = (Arc::clone(&lapsed), state.clone());
+                async move {
+                    if !expected {
+                        *permits.0.lock() = Duration::ZERO;
+                        let _ = state.send(State::Leading { until: Instant::now() });
+                    }
+                    let body = Departing::request(request).into_body();
+                    assert_eq!(body.size_hint().exact(), Some(7));
+                    let sent = body.collect().await.map_err(kube::Error::Service)?;
+                    Ok::<_, BoxError>(Response::new(sent.to_bytes()))
+                }
+            });
+            let body = Body::from(b"a write".to_vec());
+            let request = Request::builder().method(Method::PUT).uri(OBJECT).body(body).unwrap();
+            let sent = within(of_bucket(7), fence.layer(transport).oneshot(request)).await;
+            assert_eq!(sent.as_ref().is_ok_and(|sent| sent.body() == "a write"), expected);
+            let refused = sent.err().and_then(|error| error.downcast::<Error>().ok());
+            assert_eq!(matches!(refused.as_deref(), Some(Error::NotLeader)), !expected);
+        }
+    }
+
+    /// A session that ends as soon as there is a permit.
+    #[derive(Debug)]
+    struct EndsAtOnce;
+
+    impl Permits for EndsAtOnce {
+        fn limit(&self) -> Option<Duration> {
+            Some(Duration::from_secs(4))
+        }
+
+        fn begin(&self, _: Scope, _: Duration) -> Option<permit::Sent> {
+            Some(permit::Sent::new(|_| {}))
+        }
+
+        fn holds(&self, _: &Scope, _: Duration) -> bool {
+            false
+        }
+
+        fn refused(&self, _: RefusedBy) {}
+    }
+
+    #[tokio::test]
+    async fn no_body_goes_over_a_connection_that_came_too_late() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut received = String::new();
+            let _ = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut received).await;
+            received
+        });
+        let options = ClientOptions::new("test");
+        options.fence.guard_fleet(Arc::new(EndsAtOnce));
+        let connections = crate::transport::transport(kube::Config::new(uri)).unwrap();
+        let client = layered(connections, "server", &options);
+        let request = Request::builder().method(Method::PUT).uri(OBJECT);
+        let answer = client.request_text(request.body(b"a write".to_vec()).unwrap()).await;
+        let error = Error::from(answer.unwrap_err());
+        assert!(matches!(error, Error::NotLeader), "{error}");
+        drop(client);
+        let received = server.await.unwrap();
+        assert!(!received.contains("a write"), "{received}");
     }
 
     #[tokio::test]

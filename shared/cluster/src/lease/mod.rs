@@ -32,6 +32,7 @@ use tracing::{debug, info, warn};
 
 use crate::Error;
 
+pub(crate) use fence::Departing;
 pub use fence::Fence;
 
 /// Which lease, as whom, and how fast.

@@ -66,6 +66,9 @@ pub trait Permits: std::fmt::Debug + Send + Sync {
     /// A write is about to be sent that may take so long; `None`: it may not be sent.
     fn begin(&self, scope: Scope, time: Duration) -> Option<Sent>;
 
+    /// Whether a write that had a permit may still be sent, and then take so long.
+    fn holds(&self, scope: &Scope, time: Duration) -> bool;
+
     /// A write that had a permit was refused.
     fn refused(&self, by: RefusedBy);
 }
