@@ -164,7 +164,8 @@ impl Gate {
         }
     }
 
-    /// A request that has waited since a moment is about to end without an answer, since the member is closed: one after the other.
+    /// A request that has waited since a moment is about to end without an answer, since the member is closed: one after the other,
+    /// and all that are left once it is open again.
     pub(super) async fn end_in_turn(&self, since: Instant) {
         if since.elapsed() < parking::PARK_AFTER {
             return;
@@ -175,7 +176,13 @@ impl Gate {
             *ends = turn + END_PACE;
             turn
         };
-        parking::waiting(tokio::time::sleep_until(turn)).await;
+        parking::waiting(async {
+            tokio::select! {
+                () = tokio::time::sleep_until(turn) => {}
+                () = self.opened() => *self.ends.lock() = Instant::now(),
+            }
+        })
+        .await;
     }
 
     /// Ends when requests may go out.
