@@ -1,10 +1,11 @@
 //! What the commands for people and pipelines share: how they reach the cluster, and how they end.
 //!
 //! They run under the caller's kubeconfig, next to the controller or far from it, and write nothing. What they read of our kinds
-//! is in `caches.rs`, files in `files.rs`.
+//! is in `caches.rs`, files in `files.rs`, what they print in `output.rs`.
 
 pub(crate) mod caches;
 pub(crate) mod files;
+pub(crate) mod output;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

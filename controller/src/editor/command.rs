@@ -1,7 +1,6 @@
 //! `vela-controller schema`: the schema of Applications, of a cluster's types or of definitions in files.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,6 +13,7 @@ use vela_render::{DefinitionKind, Renderer};
 
 use super::Known;
 use crate::command::files::{self, FileError};
+use crate::command::output;
 use crate::command::{self, ClusterArgs, EvaluationError, block_on, caches};
 use crate::definitions::Definitions;
 
@@ -49,7 +49,6 @@ enum Error {
 }
 
 /// Runs the command; `arguments` begin with [`COMMAND`].
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli: Cli = match command::parsed(arguments) {
         Ok(cli) => cli,
@@ -58,14 +57,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run(&cli) {
         Ok(schema) => {
             let text = serde_json::to_string_pretty(&schema).unwrap_or_default();
-            // A reader that has seen enough is no failure.
-            let _ = writeln!(std::io::stdout().lock(), "{text}");
+            output::data(&format!("{text}\n"));
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => output::failed(error),
     }
 }
 

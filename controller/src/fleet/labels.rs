@@ -17,7 +17,7 @@ use vela_api::names::label;
 use vela_api::{Application, ApplicationRevision, ResourceTracker};
 use vela_shard::{MASTER, is_shard_id};
 
-use super::show::say;
+use super::show::ended;
 use crate::application::facts::label as label_of;
 use crate::command::{self, KubeconfigArgs};
 
@@ -49,7 +49,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(flags) => flags,
         Err(ended) => return ended,
     };
-    say(&command::block_on(run(&flags)).map_err(Into::into).and_then(|answer| answer))
+    ended(command::block_on(run(&flags)).map_err(Into::into).and_then(|answer| answer))
 }
 
 async fn run(flags: &Flags) -> anyhow::Result<String> {

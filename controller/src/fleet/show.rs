@@ -15,6 +15,7 @@ use vela_shard::{PoolName, Slot, Table, bucket_of};
 
 use super::lease::{self, Names};
 use super::working::Worked;
+use crate::command::output;
 use crate::command::{self, KubeconfigArgs};
 
 /// The command.
@@ -43,20 +44,17 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(flags) => flags,
         Err(ended) => return ended,
     };
-    say(&command::block_on(answer(&flags)).map_err(Into::into).and_then(|answer| answer))
+    ended(command::block_on(answer(&flags)).map_err(Into::into).and_then(|answer| answer))
 }
 
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a command for people")]
-pub(super) fn say(answer: &anyhow::Result<String>) -> ExitCode {
+/// Prints the answer of a command, or why there is none.
+pub(super) fn ended(answer: anyhow::Result<String>) -> ExitCode {
     match answer {
         Ok(text) => {
-            print!("{text}");
+            output::show(&text);
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => output::failed(format!("{error:#}")),
     }
 }
 

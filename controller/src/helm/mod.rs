@@ -7,7 +7,6 @@ mod files;
 mod written;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ use vela_helm::{
     Options, Release, RenderError, Show, prepare, print, release, yaml,
 };
 
-use crate::command;
+use crate::command::{self, output};
 
 /// The word that makes a program of this.
 pub const COMMAND: &str = "helm";
@@ -136,7 +135,6 @@ const STACK_OF_TEMPLATES: usize = 48 << 20;
 const MAX_RENDER_TIME: Duration = Duration::from_secs(60);
 
 /// Runs the command; `arguments` begin with [`COMMAND`].
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Command::Template(template) = match command::parsed::<Cli>(arguments) {
         Ok(cli) => cli.command,
@@ -148,15 +146,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => Err(Error::Thread(error)),
     };
     match result {
-        // A reader that has seen enough is no failure.
         Ok(text) => {
-            let _ = std::io::stdout().lock().write_all(text.as_bytes());
+            output::data(&text);
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => output::failed(error),
     }
 }
 

@@ -1,7 +1,6 @@
 //! `vela-controller plan`: shows how an edit would change the cluster.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use vela_cluster::ApiError;
 use vela_render::{Definition, Renderer};
 
 use crate::command::files::{self, FileError};
+use crate::command::output;
 use crate::command::{self, ClusterArgs, EvaluationError, block_on, caches};
 
 use super::impact::{Impact, NewDefinition, impact};
@@ -92,7 +92,6 @@ enum Error {
 }
 
 /// Runs the command; `arguments` begin with [`COMMAND`].
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -105,14 +104,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let planned = block_on(run(&cli)).map_err(Error::from).and_then(|planned| planned);
     match planned {
         Ok((text, code)) => {
-            // A reader that has seen enough is no failure.
-            let _ = std::io::stdout().lock().write_all(report::printable(&text).as_bytes());
+            output::show(&text);
             code
         }
-        Err(error) => {
-            eprintln!("Error: {}", report::printable(&error.to_string()));
-            ExitCode::FAILURE
-        }
+        Err(error) => output::failed(error),
     }
 }
 

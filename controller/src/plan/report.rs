@@ -186,16 +186,6 @@ pub(crate) fn summary(plan: &Plan) -> String {
     }
 }
 
-/// A text for a terminal, which names and messages of tenants must not command: control characters and those that change the direction of
-/// writing are replaced.
-pub(crate) fn printable(text: &str) -> String {
-    let commands = |c: &char| {
-        c.is_control() && !matches!(c, '\n' | '\t')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|c| if commands(&c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
 /// The plan as markdown.
 pub(crate) fn markdown(plan: &Plan) -> String {
     let mut out = String::new();
@@ -294,15 +284,6 @@ mod tests {
         let docs = include_str!("../../../docs/plan.md");
         let text = text(&example());
         assert!(docs.contains(&format!("```text\n{text}```\n")), "{text}");
-    }
-
-    #[test]
-    fn a_terminal_takes_no_command_from_a_tenant() {
-        let given = "step \u{1b}[2J\u{7}a\tb\r\nreversed \u{202e}c \u{e4}";
-        assert_eq!(
-            printable(given),
-            "step \u{fffd}[2J\u{fffd}a\tb\u{fffd}\nreversed \u{fffd}c \u{e4}"
-        );
     }
 
     #[test]

@@ -16,6 +16,7 @@ use vela_serve::listen::ListenAddr;
 use vela_serve::server::{Limits, serve};
 use vela_serve::{shutdown, tls};
 
+use crate::command::output;
 use crate::command::{self, ClusterArgs, block_on};
 
 use super::access::Hosts;
@@ -79,7 +80,6 @@ enum Error {
 }
 
 /// Runs the command until a signal; `arguments` begin with [`COMMAND`].
-#[allow(clippy::print_stderr, reason = "a command prints")]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli: Cli = match command::parsed(arguments) {
         Ok(cli) => cli,
@@ -87,10 +87,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match block_on(run(cli)).map_err(Error::from).and_then(|ended| ended) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => output::failed(error),
     }
 }
 
