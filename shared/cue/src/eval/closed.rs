@@ -282,8 +282,15 @@ impl Machine<'_> {
     }
 
     /// Why a field that is written is none: it is in one that is not allowed, or is optional and would not be
-    /// allowed.
+    /// allowed. In a struct that has failed for another reason an optional field is not asked whether it is allowed; the
+    /// fields in it are, and fail it.
     pub(crate) fn not_allowed(&mut self, v: Vid) -> Option<ErrId> {
+        let around = self.v(v).parent;
+        let regular =
+            |&(label, w): &(Label, Vid)| label.is_string() && self.v(w).arc != ArcKind::Optional;
+        let asked = around.is_none()
+            || !self.has_failed_otherwise(around)
+            || self.v(v).arcs.iter().any(regular);
         let mut at = v;
         loop {
             let vertex = self.v(at);
@@ -291,12 +298,12 @@ impl Machine<'_> {
             if parent.is_none() || !(label.is_string() || label.is_int()) {
                 return None;
             }
-            let denied = |e: &ErrId| matches!(self.s.errs[e.idx()].msg, Msg::NotAllowed);
-            if let Some(e) = vertex.error.filter(denied) {
+            if let Some(e) = vertex.error.filter(|e| self.is_denial(*e)) {
                 return Some(e);
             }
             let opened = || self.v(parent).extra.as_ref().is_none_or(|x| x.opened);
-            if vertex.arc == ArcKind::Optional
+            if asked
+                && vertex.arc == ArcKind::Optional
                 && label.is_string()
                 && !opened()
                 && !self.allows(parent, at)
@@ -305,6 +312,18 @@ impl Machine<'_> {
             }
             at = parent;
         }
+    }
+
+    /// Whether an error says that a field is not allowed.
+    pub(super) fn is_denial(&self, e: ErrId) -> bool {
+        matches!(self.s.errs[e.idx()].msg, Msg::NotAllowed)
+    }
+
+    /// Whether a struct has failed, itself or below, and not because of what is not allowed.
+    fn has_failed_otherwise(&self, v: Vid) -> bool {
+        let vertex = self.v(v);
+        let below = vertex.extra.as_ref().and_then(|x| x.child_error);
+        vertex.error.or(below).is_some_and(|e| !self.is_denial(e))
     }
 
     /// Marks a field that the struct around it does not allow.

@@ -176,7 +176,7 @@ impl Machine<'_> {
     #[cold]
     fn judge_denied(&mut self, w: Vid) {
         let Some(denied) = self.v(w).error else { return };
-        if !matches!(self.s.errs[denied.idx()].msg, Msg::NotAllowed) {
+        if !self.is_denial(denied) {
             return;
         }
         self.vm(w).error = None;
@@ -211,9 +211,13 @@ impl Machine<'_> {
         false
     }
 
-    /// Of the errors of two fields the first, but a conflict rather than a circle.
+    /// Of the errors of two fields the first, but a conflict rather than a circle, and anything rather than that a
+    /// field is not allowed: the reference does not ask about that in a struct that fails without it.
     fn graver_below(&self, first: Option<ErrId>, second: ErrId) -> ErrId {
         match first {
+            Some(first) if self.is_denial(first) != self.is_denial(second) => {
+                if self.is_denial(first) { second } else { first }
+            }
             Some(first)
                 if self.class(first) != Class::StructuralCycle
                     || !matches!(self.class(second), Class::Eval | Class::User) =>

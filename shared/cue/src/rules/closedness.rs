@@ -117,6 +117,17 @@ fn what_a_struct_does_not_allow_is_an_error_with_all_that_is_in_it() {
         ("#C: a?: 1\n#D: b?: 1\nf: #C & #D", "f.a?", true),
         ("#C: p?: 1\nf: #C & {p?: 1}", "f.p?", false),
         ("#C: {...}\nf: #C & {p?: 1}", "f.p?", false),
+        // Where something else has failed, an optional field is not asked whether it is allowed.
+        ("#C: a: 1\nf: #C & {p?: 1, a: 2}", "f.p?", false),
+        ("#C: a: 1\nf: #C & {p?: 1, r: 1, a: 2}", "f.p?", false),
+        ("#C: a: 1\nf: #C & {p?: 1, _h: 1 & 2}", "f.p?", false),
+        ("#C: a: b: 1\nf: #C & {p?: 1, a: b: 2}", "f.p?", false),
+        ("#C: a: {}\nf: #C & {p?: 1, a: b: 2}", "f.p?", true),
+        ("#C: {a: 1, b: {}}\nf: #C & {a: 2, b: p?: 1}", "f.b.p?", true),
+        ("#C: a: 1\nf: #C & {p?: {q: 1}, a: 2}", "f.p?.q", true),
+        ("#C: a: 1\nf: #C & {p?: {q: 1}, a: 2}", "f.p?", true),
+        ("#C: a: 1\nf: #C & {p?: {q?: 1}, a: 2}", "f.p?", false),
+        ("#C: a: 1\nf: #C & {p?: {q?: 1}, a: 2}", "f.p?.q?", true),
     ] {
         let program = Program::compile("in.cue", text, &Packages::std()).expect(text);
         let mut evaluation = program.evaluate(&[], &Limits::default());
