@@ -362,26 +362,49 @@ impl Machine<'_> {
         self.node_val(w)
     }
 
-    /// A schema that is computed has to be known, or there is nothing to match with. What is written as a
-    /// struct or list is looked into when there is a value to match.
+    /// A schema that is computed or named has to be known, or there is nothing to match with. Of what is written as a
+    /// struct only what it is put together of is known to fail or not, of a list nothing: they are looked into when
+    /// there is a value to match.
     fn check_schema(&mut self, w: Vid, arg: ExprId, env: EnvId) -> Res<()> {
         match self.ir.expr(arg) {
-            Expr::Struct(_) | Expr::List(_) | Expr::Top => return Ok(()),
+            Expr::List(_) | Expr::Top => Ok(()),
+            // One that embeds itself is put together once.
+            Expr::Struct(_) if self.s.schemas.contains(&arg) => Ok(()),
+            Expr::Struct(_) => {
+                self.s.schemas.push(arg);
+                self.settle(w);
+                self.s.schemas.pop();
+                let w = self.deref(w);
+                self.v(w).error.map_or(Ok(()), Err)
+            }
             Expr::Ref { .. } | Expr::Frame { .. } | Expr::Sel(..) | Expr::Index(..) => {
                 let of = self.resolve(arg, env)?;
-                let of = self.deref(of);
-                // It may be what the schema stands in.
-                if self.v(of).phase < Phase::Settled {
-                    return Ok(());
-                }
+                self.check_named(of)
             }
-            _ => self.settle(w),
+            _ => {
+                self.settle(w);
+                let w = self.deref(w);
+                self.v(w).error.or(self.own_incomplete(w)).map_or(Ok(()), Err)
+            }
         }
-        let w = self.deref(w);
-        match self.v(w).error.or(self.own_incomplete(w)) {
-            Some(e) => Err(e),
-            None => Ok(()),
+    }
+
+    /// The same of a schema that is a field: what has failed or waits is nothing to match with.
+    fn check_named(&mut self, of: Vid) -> Res<()> {
+        let of = self.deref(of);
+        // It may be what the schema stands in.
+        let at = self.s.at;
+        if matches!(self.v(of).phase, Phase::Settling | Phase::Expanding)
+            || !at.is_none() && self.is_ancestor(of, at)
+        {
+            return Ok(());
         }
+        self.settle(of);
+        let of = self.deref(of);
+        let known = self.v(of).is_struct || self.is_becoming_struct(of);
+        let waits = self.own_incomplete(of).filter(|_| !known);
+        let failed = self.v(of).error.or(self.failed_below(of));
+        failed.or(waits).or(self.left_undecided(of)).map_or(Ok(()), Err)
     }
 
     /// An argument of one of the language's own functions, with its default taken.

@@ -85,6 +85,8 @@ pub(crate) struct State {
     pub(crate) regexps: FxHashMap<EcoString, Arc<vela_gocompat::regexp::Matcher>>,
     /// Bytes that they take.
     pub(crate) of_regexps: u64,
+    /// Literals that are being put together because a validator is given them.
+    pub(crate) schemas: Vec<ExprId>,
     /// Validators at work: the value they look at must not be validated by them once more.
     pub(crate) validating: Vec<(ExprId, Val)>,
     /// Bytes exported so far.
@@ -129,6 +131,7 @@ impl State {
             cur_refs: RefsId::NONE,
             regexps: FxHashMap::default(),
             of_regexps: 0,
+            schemas: Vec::new(),
             validating: Vec::new(),
             output: 0,
         };

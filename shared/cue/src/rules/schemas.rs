@@ -1,6 +1,7 @@
 //! Rules about schemas that functions are given, and about constraints that are said twice.
 
 use super::table;
+use crate::{Class, Limits, Packages, Program};
 
 #[test]
 fn a_schema_is_asked_about_the_data_of_a_value() {
@@ -100,6 +101,40 @@ fn a_guard_that_names_fields_is_one_of_a_struct() {
         ("a: {_, if false {5}}", "incomplete"),
         ("a: {_, for k in [] {\"\\(k)\": 1}}", "incomplete"),
     ]);
+}
+
+#[test]
+fn a_schema_that_has_failed_or_waits_is_none() {
+    for (text, expected) in [
+        ("y: matchIf(1, 1, {if 1 {}})", Some(Class::Eval)),
+        ("y: matchIf(1, {\"\\({})\": 1}, 1)", Some(Class::Eval)),
+        ("y: matchIf({1, 2}, 1, 1)", Some(Class::Eval)),
+        ("y: matchN(1, {if 1 {}})", Some(Class::Eval)),
+        ("y: matchIf(1, 1, {a: 1 & 2})", None),
+        ("y: matchN(1, [{if 1 {}}])", None),
+        ("y: matchIf(1, 1, {if z {}})\nz: bool", None),
+        // What has a name is whatever it is.
+        ("s: 1 & 2\ny: matchIf(1, 1, s)", Some(Class::Eval)),
+        ("y: matchIf(1, 1, s)\ns: {if 1 {}}", Some(Class::Eval)),
+        ("s: {a: 1 & 2}\ny: matchIf(1, 1, s)", Some(Class::Eval)),
+        ("s: {if z {a: 1}}\nz: bool\ny: matchIf(1, 1, s)", Some(Class::Incomplete)),
+        ("y: matchIf(1, 1, s)\ns: z + 1\nz: int", Some(Class::Incomplete)),
+        ("y: matchN(n, [int])\nn: 1 & 2", Some(Class::Eval)),
+        // The order of evaluation says what is known of its fields.
+        ("y: matchIf(1, 1, s)\ns: {a: 1 & 2}", None),
+        ("y: matchIf(1, 1, s)\ns: {if z {a: 1}}\nz: bool", None),
+        ("s: {if true {y: matchIf(1, 1, s)}, z: 1}\ny: s.y", None),
+        ("y: matchIf(1, 1, {y})", None),
+    ] {
+        let program = Program::compile("in.cue", text, &Packages::std()).expect(text);
+        let mut evaluation = program.evaluate(&[], &Limits::default());
+        let root = evaluation.root();
+        let _ = evaluation.validate(root, false);
+        let node = evaluation.lookup(root, "y").expect(text);
+        let class = evaluation.describe(node).error.map(|e| e.class);
+        assert_eq!(class, expected, "{text}");
+    }
+    table(&[("y: matchIf(1, 1, {if 1 {}}) | 5", r#"{"y":5}"#)]);
 }
 
 #[test]
