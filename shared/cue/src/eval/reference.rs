@@ -445,7 +445,11 @@ impl Machine<'_> {
                 return e;
             }
         }
-        let kind = self.kind_as_tried(w).unwrap_or_else(|| self.node_kind(w));
+        let mut kind = self.kind_as_tried(w).unwrap_or_else(|| self.node_kind(w));
+        // What a guard at work declares fields of is a struct, and has no elements.
+        if label.is_int() && self.is_becoming_struct(w) && self.adds_fields(w) {
+            kind = Kind::STRUCT;
+        }
         let vertex = self.v(w);
         // It is of another kind, whatever is still said of it.
         if plain && !(kind.intersects(wanted) || kind.is_bottom() || a_struct) {

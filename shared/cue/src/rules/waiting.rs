@@ -80,6 +80,10 @@ fn a_struct_that_is_put_together_is_a_struct_for_its_own_guards() {
         ("x: X={if X {f: 1}}", "eval"),
         ("x: {if !x {b: 1}}", "eval"),
         ("x: {if x > 1 {b: 1}}", "eval"),
+        ("x: {if x[0] {b: 1}}", "eval"),
+        ("#A: y: {if y[0] {b: 1}}", "eval"),
+        ("x: {if x[0] {}}", "incomplete"),
+        ("x: {if x.a {b: 1}}", "incomplete"),
     ]);
 }
 
