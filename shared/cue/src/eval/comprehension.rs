@@ -22,7 +22,7 @@
 use super::data::{
     ArcKind, BODY, Conj, EnvId, ErrId, Msg, Phase, Res, Src, Task, TaskKind, TaskState, Val, Vid,
 };
-use super::state::Machine;
+use super::state::{Assumed, Machine};
 use crate::error::Class;
 use crate::ir::{Clause, CompId, Expr, ExprId};
 use crate::kind::Kind;
@@ -225,17 +225,27 @@ impl Machine<'_> {
                 let assumed = std::mem::replace(&mut self.s.assumed, outer);
                 // A guard that waits for itself is a circle, not something that is still unknown.
                 let envs = envs.map_err(|e| self.asked_of_a_circle(v, id, conj.env, e))?;
-                if let Some(test) = assumed {
-                    self.keep_to_what_was_seen(v, id, &envs, test)?;
+                // A guard without loops has one binding, the same each time it is tried.
+                let guard = envs.as_slice() == [conj.env];
+                let mut asked = None;
+                if let Some(assumed) = assumed
+                    && let Err(e) = self.keep_to_what_was_seen(v, id, &envs, assumed.at)
+                {
+                    asked = assumed.asked.filter(|_| guard && self.declares_step(id, assumed.at));
+                    if asked.is_none() {
+                        return Err(e);
+                    }
                 }
                 // For each binding the body is a conjunct of the struct, as if it were written
                 // there.
-                // A guard without loops has one, the same each time it is tried.
-                if not_given.is_none() || envs.as_slice() == [conj.env] {
+                if not_given.is_none() || guard {
                     for env in envs {
                         let conj = conj.with(Src::Expr(body), env);
                         self.process(v, Conj { flags: conj.flags | BODY, ..conj }, false);
                     }
+                }
+                if let Some((test, env)) = asked {
+                    self.ask_again(v, test, env)?;
                 }
                 not_given.map_or(Ok(()), Err)
             }
@@ -257,7 +267,7 @@ impl Machine<'_> {
                 };
                 let label = self.string_label(&name);
                 // A name must not be given to what it has seen to be absent.
-                if let Some(test) = assumed
+                if let Some(Assumed { at: test, .. }) = assumed
                     && match self.ir.expr(test) {
                         Expr::Ref { label: tested, .. } | Expr::Sel(_, tested) => tested == label,
                         _ => true,
@@ -275,6 +285,41 @@ impl Machine<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether a comprehension itself declares a field that is named.
+    fn declares_step(&self, id: CompId, at: ExprId) -> bool {
+        match self.ir.expr(at) {
+            Expr::Ref { label, .. } => self.ir.comps[id.idx()].labels.binary_search(&label).is_ok(),
+            _ => false,
+        }
+    }
+
+    /// A guard that has taken a field for absent and then declares it was right if the field has no value all the
+    /// same, as in `{a?: 1, if a == _|_ {a: 2}}`. Else the struct depends on itself.
+    fn ask_again(&mut self, v: Vid, test: ExprId, env: EnvId) -> Res<()> {
+        let changed = match self.value(test, env) {
+            Ok(Val::Node(w)) => {
+                let w = self.deref(w);
+                if self.v(w).phase == Phase::Settled {
+                    self.deep_aside(w);
+                }
+                self.final_error(w).is_none() && self.own_incomplete(w).is_none()
+            }
+            Ok(_) => true,
+            Err(e) if self.class(e) == Class::Limit => return Err(e),
+            // One of its alternatives will be there.
+            Err(e) => matches!(self.s.errs[e.idx()].msg, Msg::Choosing(_)),
+        };
+        if changed {
+            let text = format!(
+                "circular dependency in evaluation of conditionals: {} changed after evaluation",
+                self.ir.text(test)
+            );
+            let e = self.text_err(Class::Cycle, text, test);
+            self.extra(v).changed.get_or_insert(e);
+        }
+        Ok(())
     }
 
     /// A comprehension must not add what it has seen to be absent.
@@ -484,7 +529,7 @@ impl Machine<'_> {
             && extra.tasks.iter().any(|task| task.state == TaskState::Running)
         {
             extra.frozen = true;
-            self.s.assumed = Some(source);
+            self.s.assumed = Some(Assumed { at: source, asked: None });
         } else {
             self.count(w);
         }

@@ -657,7 +657,7 @@ impl Machine<'_> {
         }
         // What is unknown counts more than what waits for itself.
         let failed = vertex.extra.as_ref().and_then(|x| {
-            x.tasks.iter().fold(None, |first, t| match t.state {
+            x.tasks.iter().fold(x.changed, |first, t| match t.state {
                 TaskState::Failed(e) => Some(self.graver(first, e)),
                 _ => first,
             })

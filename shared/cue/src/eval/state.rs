@@ -78,7 +78,7 @@ pub(crate) struct State {
     /// Whether there has been such an error.
     pub(crate) any_not_given: bool,
     /// What a clause has taken for absent although its own body may add it.
-    pub(crate) assumed: Option<ExprId>,
+    pub(crate) assumed: Option<Assumed>,
     /// References behind the conjunct being evaluated.
     pub(crate) cur_refs: RefsId,
     /// Compiled patterns.
@@ -166,6 +166,15 @@ impl State {
 
 /// How often (in elements) an arena that grows has all of them measured.
 const MEASURE_EVERY: usize = 1024;
+
+/// What a clause has taken for absent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Assumed {
+    /// Of the selections that are tested the one that found nothing.
+    pub(crate) at: ExprId,
+    /// The whole test, if that is a field which is named as such: it is asked again when the body has been added.
+    pub(crate) asked: Option<(ExprId, EnvId)>,
+}
 
 /// An evaluation at work: the program and its state.
 pub(crate) struct Machine<'a> {

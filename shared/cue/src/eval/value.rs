@@ -25,7 +25,7 @@
 
 use super::comprehension::NOT_GIVEN;
 use super::data::{ArcKind, Conj, EnvId, ErrId, Func, Msg, Phase, Res, Src, Val, Validator, Vid};
-use super::state::Machine;
+use super::state::{Assumed, Machine};
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId, Part};
 use crate::kind::Kind;
@@ -345,7 +345,7 @@ impl Machine<'_> {
                 return match self.s.errs[err.idx()].msg {
                     // When nothing else can be done, the names in question are those that there are.
                     Msg::Naming(at) if of == self.s.naming && self.is_step(at, e) => {
-                        self.s.assumed = Some(at);
+                        self.s.assumed = Some(Assumed { at, asked: None });
                         Ok(false)
                     }
                     // Whichever of the alternatives it will be, it is there.
@@ -360,7 +360,9 @@ impl Machine<'_> {
                     // Only what the test itself looks for: a value that waits for it is not there
                     // yet.
                     Msg::Pending(at) if self.is_step(at, e) => {
-                        self.s.assumed = Some(at);
+                        let named = matches!(self.ir.expr(at), Expr::Ref { .. });
+                        let asked = named.then_some((e, env));
+                        self.s.assumed = Some(Assumed { at, asked });
                         Ok(false)
                     }
                     Msg::Pending(_) => Err(err),

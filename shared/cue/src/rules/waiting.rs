@@ -87,6 +87,27 @@ fn a_struct_that_is_put_together_is_a_struct_for_its_own_guards() {
     ]);
 }
 
+#[test]
+fn a_guard_that_declares_what_it_has_tested_is_asked_again() {
+    table(&[
+        ("c: {a?: 2, if a == _|_ {a: 1}}", "eval"),
+        ("c: {a?: 1, if a == _|_ {a: 1}}", "cycle"),
+        ("c: {a?: int, if !(a != _|_) {a: int}}", "cycle"),
+        ("a?: 1\nif a == _|_ {a: 1}", "cycle"),
+        ("c: {a?: 1, if a.z == _|_ {a: _}}", r#"{"c":{"a":1}}"#),
+        ("c: {a?: {y: 1}, if a.z == _|_ {a: x: 1}}", r#"{"c":{"a":{"y":1,"x":1}}}"#),
+        ("c: {a?: {y: 1}, if a.z == _|_ {a: z: 1}}", "cycle"),
+        ("c: {a?: int, if a == _|_ {a: z + 1}}\nz: int", "incomplete"),
+        ("c: {a?: {}, if a == _|_ {a: b: z + 1}}\nz: int", "cycle"),
+        ("c: {a?: {}, if a == _|_ {a: b: 1 & 2}}", "eval"),
+        ("c: {a?: 1, if a == _|_ {a: 1}, d: 3}\nx: c.d", "cycle"),
+        ("d: {a?: 1, if a == _|_ {a: 1}}\nd: a: int", r#"{"d":{"a":1}}"#),
+        ("#P: {a?: int, if a == _|_ {a: 3}}\nd: #P & {a: 4}", r#"{"d":{"a":4}}"#),
+        ("d: {a?: 2, if a == _|_ {a: 1}} | 3", r#"{"d":3}"#),
+        ("a?: 1\nb?: 1\nif a == _|_ {b: 1}\nif b == _|_ {a: 1}", r#"{"b":1}"#),
+    ]);
+}
+
 /// The older evaluator finds a cycle in these.
 #[test]
 fn a_field_that_waits_for_the_struct_it_is_of_leaves_the_struct_unknown() {

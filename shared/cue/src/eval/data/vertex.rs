@@ -168,6 +168,8 @@ pub(crate) struct Extra {
     pub(crate) index: Option<FxHashMap<Label, u32>>,
     /// Default marks of the choices made.
     pub(crate) modes: Vec<Mark>,
+    /// The circle of a guard that has declared what it took for absent.
+    pub(crate) changed: Option<ErrId>,
     pub(crate) child_error: Option<ErrId>,
     pub(crate) child_incomplete: Option<ErrId>,
     /// Data to be put at paths below.
@@ -195,6 +197,7 @@ impl Extra {
             active,
             index,
             modes,
+            changed,
             child_error,
             child_incomplete,
             inputs,
@@ -222,6 +225,7 @@ impl Extra {
         *active = None;
         *index = None;
         modes.clear();
+        *changed = None;
         *child_error = None;
         *child_incomplete = None;
         inputs.clear();
