@@ -257,7 +257,9 @@ impl Machine<'_> {
                     return Err(self.text_err(Class::Incomplete, text, decl.label));
                 }
                 let outer = std::mem::take(&mut self.s.assumed);
+                let outer_named = std::mem::replace(&mut self.s.named, v);
                 let val = self.concrete(decl.label, conj.env, "dynamic field");
+                self.s.named = outer_named;
                 let assumed = std::mem::replace(&mut self.s.assumed, outer);
                 let val = val?;
                 let Val::Str(name) = val else {

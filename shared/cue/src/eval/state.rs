@@ -70,6 +70,8 @@ pub(crate) struct State {
     pub(crate) into_itself: bool,
     /// The vertex of which no name can be computed without knowing its other names.
     pub(crate) naming: Vid,
+    /// The vertex of which a name is being computed.
+    pub(crate) named: Vid,
     /// How many fields that are not there are being compared, each in the one before.
     pub(crate) comparing: u32,
     /// The error of a clause that has taken a required field for absent: what its body adds is judged, but
@@ -122,6 +124,7 @@ impl State {
             undecided: false,
             into_itself: false,
             naming: Vid::NONE,
+            named: Vid::NONE,
             comparing: 0,
             not_given: None,
             any_not_given: false,

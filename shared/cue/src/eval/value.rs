@@ -169,10 +169,13 @@ impl Machine<'_> {
         }
         if vertex.atom.is_atom() {
             // What is not known yet, or waits for itself, stays so.
-            return match self.own_incomplete(w) {
-                Some(e) if vertex.phase == Phase::Settled => Err(e),
-                _ => Ok(vertex.atom.clone()),
-            };
+            if let Some(e) = self.own_incomplete(w)
+                && vertex.phase == Phase::Settled
+                && !self.is_taken_for_name(w, e)
+            {
+                return Err(e);
+            }
+            return Ok(self.v(w).atom.clone());
         }
         // Struct and list are values although fields below may be unknown: whoever needs those asks
         // for them.
@@ -183,6 +186,13 @@ impl Machine<'_> {
             return Err(e);
         }
         Ok(Val::Node(w))
+    }
+
+    /// Whether the scalar that is said of a field will do although something else is yet to be known of it: the names in
+    /// a struct are computed before its fields are judged.
+    fn is_taken_for_name(&mut self, w: Vid, e: ErrId) -> bool {
+        let of = self.s.named;
+        !of.is_none() && self.class(e) != Class::Limit && self.is_ancestor(of, w)
     }
 
     /// As [`node_val`](Self::node_val), but an unfinished scalar is a cycle.

@@ -2,6 +2,7 @@
 //! a struct before it is calculated with.
 
 use super::table;
+use crate::{Limits, Packages, Program};
 
 #[test]
 fn what_asks_for_a_field_is_known_before_its_alternatives_are_chosen() {
@@ -85,6 +86,33 @@ fn a_struct_that_is_put_together_is_a_struct_for_its_own_guards() {
         ("x: {if x[0] {}}", "incomplete"),
         ("x: {if x.a {b: 1}}", "incomplete"),
     ]);
+}
+
+#[test]
+fn the_names_in_a_struct_are_computed_before_its_fields_are_judged() {
+    let fields = |text: &str| {
+        let program = Program::compile("in.cue", text, &Packages::std()).expect(text);
+        let mut evaluation = program.evaluate(&[], &Limits::default());
+        let root = evaluation.root();
+        let b = evaluation.lookup(root, "b").expect(text);
+        let arcs = evaluation.describe(b).arcs;
+        arcs.into_iter().map(|arc| arc.label.to_string()).collect::<Vec<_>>()
+    };
+    for (text, expected) in [
+        ("b: {\"x\\(a)\": 1, a: 3, a: z + 1}", vec!["x3", "a"]),
+        ("b: {\"x\\(a)\": 1, a: c, c: 3, c: z + 1}", vec!["x3", "a", "c"]),
+        ("b: {\"x\\(b.a)\": 1, a: 3, a: z + 1}", vec!["x3", "a"]),
+        ("b: {\"x\\(a)\": 1, a: int, a: z + 1}", vec!["a"]),
+        // What is not part of the struct has to be known.
+        ("b: {\"x\\(a)\": 1}\na: 3\na: z + 1", vec![]),
+    ] {
+        let text = format!("{text}\nz: int");
+        let mut fields = fields(&text);
+        fields.sort();
+        let mut expected = expected;
+        expected.sort();
+        assert_eq!(fields, expected, "{text}");
+    }
 }
 
 #[test]
