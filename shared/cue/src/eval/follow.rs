@@ -189,7 +189,7 @@ impl Machine<'_> {
             self.process(v, Conj { src: wc.src, env: wc.env, flags, ..conj }, false);
             i += 1;
         }
-        if !below && self.is_distributed_into(w) {
+        if !below && (self.is_distributed_into(w) || self.may_be_added_to(w)) {
             self.extra(w).followers.push((v, conj));
         }
         self.leave();

@@ -88,6 +88,30 @@ fn a_struct_that_is_put_together_is_a_struct_for_its_own_guards() {
     ]);
 }
 
+/// The older evaluator finds a cycle in most of these.
+#[test]
+fn what_a_guard_adds_to_a_field_goes_to_those_who_have_taken_it_over() {
+    let both = r#"{"a":1,"c":2}"#;
+    for (b, guard) in
+        [("z & {}", "b.a > 0"), ("z & {}", "#y"), ("{z}", "b.a > 0"), ("{{z}, a: int}", "b.a > 0")]
+    {
+        let text = format!("b: {b}\nif {guard} {{z: c: 2}}\nz: a: 1\n#y: b.a > 0");
+        table(&[(text.as_str(), format!(r#"{{"b":{both},"z":{both}}}"#).as_str())]);
+    }
+    table(&[
+        (
+            "b: z & {}\nif b.a > 0 {#q}\nz: a: 1\n#q: z: c: 2",
+            r#"{"b":{"a":1,"c":2},"z":{"a":1,"c":2}}"#,
+        ),
+        (
+            "b: [z & {}]\nif b[0].a > 0 {z: c: 2}\nz: a: 1",
+            r#"{"b":[{"a":1,"c":2}],"z":{"a":1,"c":2}}"#,
+        ),
+        ("b: z & {}\nif b.a > 0 {z: a: 2}\nz: a: 1", "eval"),
+        ("b: z & {}\nif b.a > 0 {z: a: 1}\nz: a: >0", "incomplete"),
+    ]);
+}
+
 #[test]
 fn the_names_in_a_struct_are_computed_before_its_fields_are_judged() {
     let fields = |text: &str| {
