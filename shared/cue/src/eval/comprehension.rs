@@ -413,11 +413,10 @@ impl Machine<'_> {
             | Expr::Index(..)
             | Expr::Package(_) => {
                 let w = self.resolve(e, conj.env)?;
-                if let Some(e) = self.pending(w) {
-                    return Err(e);
-                }
+                // What is said of it in any case counts before the rest is known: it may contradict.
+                let waits = self.pending(w);
                 self.follow(v, conj, w, Some(e), false);
-                Ok(())
+                waits.map_or(Ok(()), Err)
             }
             Expr::Call(id) => self.call_conj(v, conj, id),
             _ => {

@@ -113,6 +113,23 @@ fn what_a_guard_adds_to_a_field_goes_to_those_who_have_taken_it_over() {
 }
 
 #[test]
+fn what_is_said_without_a_guard_counts_before_the_guard_is_decided() {
+    let with = |text: &str| format!("{text}\ny: bool");
+    for (text, expected) in [
+        ("x: {b: z & 2, if y {z: 1}, z: 1}", "eval"),
+        ("x: {b: z, b: \"a\", if y {z: 1}, z: 1}", "eval"),
+        ("x: {b: {z, c: 1}, if y {z: 1}, z: 1}", "eval"),
+        ("x: {{z}, if y {z: 1}, z: 1}", "eval"),
+        ("x: {z.a, if y {z: {a: 1}}, z: a: 1}", "eval"),
+        ("if y {z: 1}\n{z}\nz: 1", "eval"),
+        ("x: {b: {z}, if y {z: 1}, z: 1}", "incomplete"),
+        ("x: {b: z & {}, if y {z: {}}, z: {a: 1}}", "incomplete"),
+    ] {
+        table(&[(&with(text), expected)]);
+    }
+}
+
+#[test]
 fn the_names_in_a_struct_are_computed_before_its_fields_are_judged() {
     let fields = |text: &str| {
         let program = Program::compile("in.cue", text, &Packages::std()).expect(text);
