@@ -231,7 +231,7 @@ impl Machine<'_> {
                 if let Some(assumed) = assumed
                     && let Err(e) = self.keep_to_what_was_seen(v, id, &envs, assumed.at)
                 {
-                    asked = assumed.asked.filter(|_| guard && self.declares_step(id, assumed.at));
+                    asked = assumed.asked.filter(|_| self.declares_step(id, assumed.at));
                     if asked.is_none() {
                         return Err(e);
                     }
@@ -244,7 +244,10 @@ impl Machine<'_> {
                         self.process(v, Conj { flags: conj.flags | BODY, ..conj }, false);
                     }
                 }
-                if let Some((test, env)) = asked {
+                // What is tested in a loop is not asked again.
+                if let Some((test, env)) = asked
+                    && env == conj.env
+                {
                     self.ask_again(v, test, env)?;
                 }
                 not_given.map_or(Ok(()), Err)

@@ -174,6 +174,12 @@ fn a_guard_that_declares_what_it_has_tested_is_asked_again() {
         ("#P: {a?: int, if a == _|_ {a: 3}}\nd: #P & {a: 4}", r#"{"d":{"a":4}}"#),
         ("d: {a?: 2, if a == _|_ {a: 1}} | 3", r#"{"d":3}"#),
         ("a?: 1\nb?: 1\nif a == _|_ {b: 1}\nif b == _|_ {a: 1}", r#"{"b":1}"#),
+        ("c: {a?: int, if a == _|_ for x in [1] {a: x}}", "cycle"),
+        ("c: {a?: 2, if a == _|_ let x = 1 {a: x}}", "eval"),
+        // In a loop it is asked once for each round, before anything is added.
+        ("c: {a?: 2, for x in [1] if a == _|_ {a: 2}}", r#"{"c":{"a":2}}"#),
+        ("c: {a?: int, for x in [1, 2] if a == _|_ {a: 1}}", r#"{"c":{"a":1}}"#),
+        ("c: {a?: int, for x in [1, 2] if a == _|_ {a: x}}", "eval"),
     ]);
 }
 
