@@ -249,8 +249,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The same for the fields of a literal, those of comprehensions in it included. A struct is not pending
-    /// because one of its fields is.
+    /// The same for the fields of a literal, but not those of comprehensions in it, of which nothing is known before it is
+    /// there. A struct is not pending because one of its fields is.
     fn leave_fields_pending(&mut self, v: Vid, body: ExprId, e: ErrId, depth: u32) {
         const MOST: u32 = 64;
         let ir = self.ir;
@@ -261,21 +261,25 @@ impl Machine<'_> {
             if field.label.is_let() || self.final_error(w).is_some() {
                 continue;
             }
-            let named = matches!(ir.expr(field.value), Expr::Struct(id) if !ir.structs[id.idx()].fields.is_empty());
-            if named && self.v(w).forward == Forward::No && depth < MOST {
+            let inner = match ir.expr(field.value) {
+                Expr::Struct(id) if self.v(w).forward == Forward::No => {
+                    Some(&ir.structs[id.idx()]).filter(|inner| !inner.fields.is_empty())
+                }
+                _ => None,
+            };
+            if let Some(inner) = inner
+                && depth < MOST
+            {
                 self.leave_fields_pending(w, field.value, e, depth + 1);
-                continue;
+                if inner.comps().is_empty() {
+                    continue;
+                }
             }
             // It stands for nothing and has no value until the comprehension has run.
             let vertex = self.vm(w);
             vertex.forward = Forward::No;
             vertex.phase = Phase::Settled;
             vertex.incomplete = Some(e);
-        }
-        for comp in tmpl.comps() {
-            if depth < MOST {
-                self.leave_fields_pending(v, ir.comps[comp.idx()].body_expr, e, depth + 1);
-            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! a struct before it is calculated with.
 
 use super::table;
-use crate::{Limits, Packages, Program};
+use crate::{Class, Limits, Packages, Program};
 
 #[test]
 fn what_asks_for_a_field_is_known_before_its_alternatives_are_chosen() {
@@ -86,6 +86,30 @@ fn a_struct_that_is_put_together_is_a_struct_for_its_own_guards() {
         ("x: {if x[0] {}}", "incomplete"),
         ("x: {if x.a {b: 1}}", "incomplete"),
     ]);
+}
+
+#[test]
+fn a_field_waits_for_the_guard_that_declares_it_but_not_for_what_is_in_its_body() {
+    let class_of_y = |text: &str| {
+        let program = Program::compile("in.cue", text, &Packages::std()).expect(text);
+        let mut evaluation = program.evaluate(&[], &Limits::default());
+        let root = evaluation.root();
+        let _ = evaluation.validate(root, false);
+        let y = evaluation.lookup(root, "y").expect(text);
+        evaluation.describe(y).error.map(|e| e.class)
+    };
+    for (text, expected) in [
+        ("y: 1\nif _ {y: 1}", Some(Class::Incomplete)),
+        ("y: 1\nif _ if true {y: 1}", Some(Class::Incomplete)),
+        ("y: 1\nfor v in _ {y: 1}", Some(Class::Incomplete)),
+        ("y: 1\nif _ {if true {y: 1}}", None),
+        ("y: 1\nif _ {z: 1, if true {y: 1}}", None),
+        ("y: {}\nfor v in _ {if true {y: {}}}", None),
+        ("y: {a: 1, b: 1}\nif _ {y: {b: 1}}", None),
+        ("y: {a: 1, b: 1}\nif _ {y: {b: 1, if true {a: 1}}}", Some(Class::Incomplete)),
+    ] {
+        assert_eq!(class_of_y(text), expected, "{text}");
+    }
 }
 
 /// The older evaluator finds a cycle in most of these.
