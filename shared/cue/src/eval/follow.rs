@@ -20,7 +20,7 @@
 
 use super::data::{
     AGAIN, ArcKind, CYCLIC, Conj, EMBED, EnvId, Forward, INHERITED, INLINE, Msg, OF_BODY, OF_DEF,
-    OPTIONAL, PART, Phase, Refs, RefsId, Req, Src, Vid,
+    OPTIONAL, PART, Phase, Refs, RefsId, Req, Src, TaskKind, TaskState, Vertex, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -189,7 +189,7 @@ impl Machine<'_> {
             self.process(v, Conj { src: wc.src, env: wc.env, flags, ..conj }, false);
             i += 1;
         }
-        if !below && (self.is_distributed_into(w) || self.may_be_added_to(w)) {
+        if !below && (self.is_distributed_into(w) || self.may_be_guarded(w)) {
             self.extra(w).followers.push((v, conj));
         }
         self.leave();
@@ -270,6 +270,31 @@ impl Machine<'_> {
             at = outer.parent;
         }
         false
+    }
+
+    /// Whether a comprehension that is at work, or waits, may add to a field or to one that it is in.
+    fn may_be_guarded(&self, w: Vid) -> bool {
+        let mut at = w;
+        loop {
+            let &Vertex { parent, label, .. } = self.v(at);
+            if parent.is_none() {
+                return false;
+            }
+            let open = self.v(parent).extra.iter().flat_map(|x| &x.tasks).any(|task| {
+                let unfinished = match task.state {
+                    TaskState::Running => true,
+                    TaskState::Failed(e) => self.is_incomplete(e),
+                    TaskState::Pending | TaskState::Done => false,
+                };
+                unfinished
+                    && matches!(task.kind, TaskKind::Comp(_))
+                    && self.concerns(task, Some(label))
+            });
+            if open {
+                return true;
+            }
+            at = parent;
+        }
     }
 
     /// Whether a vertex is made of selections from structs in expressions only, and is nothing yet.

@@ -534,7 +534,7 @@ impl Machine<'_> {
     }
 
     /// Whether something at work or waiting may declare more of a field, or of one that it is in.
-    pub(super) fn may_be_added_to(&self, w: Vid) -> bool {
+    fn may_be_added_to(&self, w: Vid) -> bool {
         let mut at = w;
         loop {
             let &Vertex { parent, label, .. } = self.v(at);
