@@ -9,6 +9,7 @@
 //! Keys of maps come out sorted because `serde_json::Map` is a B-tree (the workspace never
 //! enables `preserve_order`); fields of structs keep their declaration order, as in Go.
 
+use std::fmt::Write as _;
 use std::io;
 
 use serde_json::ser::{CharEscape, Formatter, Serializer};
@@ -299,49 +300,93 @@ fn write_escaped<W: io::Write + ?Sized>(writer: &mut W, text: &str, html: bool) 
     writer.write_all(bytes.get(done..).unwrap_or_default())
 }
 
+/// What bytes of a text mean to [`push_quoted`].
+mod class {
+    /// It is escaped, or may be.
+    pub(super) const ESCAPED: u8 = 1;
+    /// It is escaped for HTML.
+    pub(super) const HTML: u8 = 2;
+
+    pub(super) static OF: [u8; 256] = {
+        let mut of = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            #[expect(clippy::indexing_slicing, reason = "there are as many bytes as classes")]
+            {
+                of[byte] = match byte as u8 {
+                    // U+2028 and U+2029 begin with the last of these.
+                    0..0x20 | b'"' | b'\\' | 0xe2 => ESCAPED,
+                    b'<' | b'>' | b'&' => HTML,
+                    _ => 0,
+                };
+            }
+            byte += 1;
+        }
+        of
+    };
+}
+
 /// A text as `encoding/json` writes it, with `<`, `>` and `&` escaped or not.
 #[must_use]
 pub fn quoted(text: &str, html: bool) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut out = String::new();
+    push_quoted(&mut out, text, html);
+    out
+}
+
+/// Adds a text as [`quoted`] gives it.
+pub fn push_quoted(out: &mut String, text: &str, html: bool) {
+    let escaped = class::ESCAPED | if html { class::HTML } else { 0 };
+    let is_escaped = |byte: &u8| {
+        let class = class::OF.get(usize::from(*byte)).copied().unwrap_or(class::ESCAPED);
+        class & escaped != 0
+    };
     let bytes = text.as_bytes();
-    let mut out = String::with_capacity(text.len() + text.len() / 8 + 2);
+    out.reserve(text.len() + text.len() / 8 + 2);
     out.push('"');
-    let mut done = 0;
-    let mut unicode = [b'\\', b'u', b'0', b'0', b'0', b'0'];
-    for (at, &byte) in bytes.iter().enumerate() {
-        let is_plain = byte >= 0x20 && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2);
-        if is_plain {
-            continue;
-        }
-        let (escape, len): (&[u8], usize) = match byte {
-            b'"' => (b"\\\"", 1),
-            b'\\' => (b"\\\\", 1),
-            b'\n' => (b"\\n", 1),
-            b'\r' => (b"\\r", 1),
-            b'\t' => (b"\\t", 1),
-            0x08 => (b"\\b", 1),
-            0x0c => (b"\\f", 1),
+    let (mut done, mut at) = (0, 0);
+    loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let Some(next) = rest.iter().position(is_escaped) else { break };
+        at += next;
+        let (escape, len) = match bytes.get(at).copied().unwrap_or_default() {
+            b'"' => ("\\\"", 1),
+            b'\\' => ("\\\\", 1),
+            b'\n' => ("\\n", 1),
+            b'\r' => ("\\r", 1),
+            b'\t' => ("\\t", 1),
+            0x08 => ("\\b", 1),
+            0x0c => ("\\f", 1),
+            b'<' => ("\\u003c", 1),
+            b'>' => ("\\u003e", 1),
+            b'&' => ("\\u0026", 1),
             // U+2028 and U+2029 end a line in JavaScript.
             0xe2 => match bytes.get(at + 1..at + 3) {
-                Some([0x80, 0xa8]) => (b"\\u2028", 3),
-                Some([0x80, 0xa9]) => (b"\\u2029", 3),
-                _ => continue,
+                Some([0x80, 0xa8]) => ("\\u2028", 3),
+                Some([0x80, 0xa9]) => ("\\u2029", 3),
+                _ => {
+                    at += 1;
+                    continue;
+                }
             },
-            b'<' | b'>' | b'&' if !html => continue,
-            _ => {
-                let [.., high, low] = &mut unicode;
-                let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
-                (*high, *low) = (digit(byte >> 4), digit(byte & 15));
-                (&unicode, 1)
+            byte => {
+                let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+                out.push_str(text.get(done..at).unwrap_or_default());
+                out.push_str("\\u00");
+                out.push(digit(byte >> 4));
+                out.push(digit(byte & 15));
+                at += 1;
+                done = at;
+                continue;
             }
         };
         out.push_str(text.get(done..at).unwrap_or_default());
-        out.push_str(std::str::from_utf8(escape).unwrap_or_default());
-        done = at + len;
+        out.push_str(escape);
+        at += len;
+        done = at;
     }
     out.push_str(text.get(done..).unwrap_or_default());
     out.push('"');
-    out
 }
 
 /// A float as `encoding/json` writes it: plain, or with an exponent below 1e-6 and from 1e21.
@@ -352,6 +397,19 @@ pub fn format_f64(value: f64) -> String {
         exponent_form(&format!("{value:e}"))
     } else {
         value.to_string()
+    }
+}
+
+/// Adds a float as [`format_f64`] writes it.
+pub fn push_f64(out: &mut String, value: f64) {
+    /// Up to here every integer is a float of its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let is_int = value.trunc() == value && value.abs() < EXACT;
+    if is_int && (value != 0.0 || value.is_sign_positive()) {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "{}", value as i64);
+    } else {
+        out.push_str(&format_f64(value));
     }
 }
 
@@ -378,6 +436,17 @@ pub fn html_escape(json: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn floats_are_added_as_they_are_written() {
+        let edge = 9_007_199_254_740_992.0;
+        for value in [0.0, -0.0, 1.0, -17.0, 0.5, 1e-7, 1e21, edge, edge - 1.0, -edge, 1e20] {
+            let mut out = "x".to_owned();
+            push_f64(&mut out, value);
+            assert_eq!(out, format!("x{}", format_f64(value)));
+            assert_eq!(out, format!("x{}", to_string(&value).unwrap()));
+        }
+    }
 
     #[test]
     fn a_text_alone_is_written_like_any_other() {

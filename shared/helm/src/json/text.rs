@@ -1,5 +1,6 @@
 //! A value as Go writes it as JSON, without a value of JSON in between: fields of structs keep their order.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 
 use gotemplate::{Object, Str, Underlying, Value};
@@ -26,18 +27,14 @@ pub(crate) enum Style {
 /// Writes a value.
 pub(crate) fn to_text(value: &Value, style: Style) -> Result<String, JsonError> {
     let is_html = !matches!(style, Style::Raw);
-    // Files of half a megabyte are written so.
-    if let Value::String(text) = value {
-        return Ok(quoted(text, is_html));
+    if !matches!(style, Style::Pretty) {
+        let mut writer = Writer { out: String::new(), is_html };
+        writer.node(value, 0)?;
+        return Ok(writer.out);
     }
     let deep = Cell::new(false);
     let written = Written { value, depth: 0, is_html, deep: &deep };
-    let text = match style {
-        Style::Compact => go::to_string(&written),
-        Style::Raw => go::to_string_unescaped(&written),
-        Style::Pretty => go::to_string_indent(&written, "", "  "),
-    };
-    text.map_err(|error| {
+    go::to_string_indent(&written, "", "  ").map_err(|error| {
         if deep.get() {
             JsonError::Deep(OverBudget::Depth(DEEPEST))
         } else {
@@ -59,6 +56,104 @@ fn quoted(text: &Str, is_html: bool) -> String {
     }
     out.push('"');
     out
+}
+
+/// Writes a value in one line. Charts convert megabytes so, which a serializer takes twice the time for.
+struct Writer {
+    out: String,
+    is_html: bool,
+}
+
+impl Writer {
+    fn node(&mut self, value: &Value, depth: usize) -> Result<(), JsonError> {
+        if depth > DEEPEST {
+            return Err(JsonError::Deep(OverBudget::Depth(DEEPEST)));
+        }
+        match value {
+            Value::NoValue | Value::Nil => self.out.push_str("null"),
+            Value::Bool(bool) => self.out.push_str(if *bool { "true" } else { "false" }),
+            Value::Int(_, int) => self.out.push_str(&int.to_string()),
+            Value::Uint(_, uint) => self.out.push_str(&uint.to_string()),
+            Value::Float(float) if float.is_finite() => go::push_f64(&mut self.out, *float),
+            Value::Float(float) => {
+                return Err(JsonError::Number(strconv::format_float(*float, 'g', -1, 64)));
+            }
+            Value::String(text) => match text.as_str() {
+                Some(text) => go::push_quoted(&mut self.out, text, self.is_html),
+                None => self.out.push_str(&quoted(text, self.is_html)),
+            },
+            Value::Bytes(bytes) => {
+                go::push_quoted(&mut self.out, &base64_of(bytes.as_bytes()), self.is_html);
+            }
+            Value::List(list) if list.is_nil() => self.out.push_str("null"),
+            Value::List(list) => {
+                self.out.push('[');
+                for (at, item) in list.as_slice().iter().enumerate() {
+                    if at > 0 {
+                        self.out.push(',');
+                    }
+                    self.node(item, depth + 1)?;
+                }
+                self.out.push(']');
+            }
+            Value::Map(map) if map.is_nil() => self.out.push_str("null"),
+            Value::Map(map) => {
+                return map.read(|entries| {
+                    self.fields(
+                        entries.iter().map(|(key, value)| (key.to_str_lossy(), value)),
+                        depth,
+                    )
+                });
+            }
+            Value::Object(object) => {
+                let written = match (objects::chart(value), objects::json(value)) {
+                    (Some(chart), _) => Some(self.serialized(&chart)),
+                    (None, Some(json)) => Some(self.serialized(&json)),
+                    (None, None) => None,
+                };
+                if let Some(written) = written {
+                    return written.map_err(|error| JsonError::Unsupported(error.to_string()));
+                }
+                match object.underlying() {
+                    Underlying::Value(value) => return self.node(&value, depth + 1),
+                    Underlying::Struct | Underlying::Pointer => {
+                        let field = |name: &&str| object.field(name).unwrap_or_default();
+                        let names = object.fields();
+                        let values: Vec<Value> = names.iter().map(field).collect();
+                        let names = names.iter().map(|name| Cow::Borrowed(*name));
+                        return self.fields(names.zip(&values), depth);
+                    }
+                    Underlying::Func => return Err(JsonError::Kind(object.type_of().to_string())),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fields<'v>(
+        &mut self,
+        fields: impl Iterator<Item = (Cow<'v, str>, &'v Value)>,
+        depth: usize,
+    ) -> Result<(), JsonError> {
+        self.out.push('{');
+        for (at, (key, value)) in fields.enumerate() {
+            if at > 0 {
+                self.out.push(',');
+            }
+            go::push_quoted(&mut self.out, &key, self.is_html);
+            self.out.push(':');
+            self.node(value, depth + 1)?;
+        }
+        self.out.push('}');
+        Ok(())
+    }
+
+    fn serialized(&mut self, value: &impl Serialize) -> serde_json::Result<()> {
+        let text =
+            if self.is_html { go::to_string(value)? } else { go::to_string_unescaped(value)? };
+        self.out.push_str(&text);
+        Ok(())
+    }
 }
 
 struct Written<'v> {
