@@ -192,7 +192,8 @@ impl<'a> Parser<'a> {
                     self.scanner.take()?;
                 }
                 (Token::TagDirective(..), mark) => {
-                    if let (Token::TagDirective(handle, prefix), _) = self.scanner.take()? {
+                    if let (Token::TagDirective(directive), _) = self.scanner.take()? {
+                        let (handle, prefix) = *directive;
                         if self.tags.iter().any(|(known, _)| *known == handle) {
                             return problem(None, "found duplicate %TAG directive", mark);
                         }
@@ -223,7 +224,8 @@ impl<'a> Parser<'a> {
                     }
                 }
                 Token::Tag(..) if tag.is_none() => {
-                    if let (Token::Tag(handle, suffix), mark) = self.scanner.take()? {
+                    if let (Token::Tag(written), mark) = self.scanner.take()? {
+                        let (handle, suffix) = *written;
                         tag = Some(self.full_tag(&handle, suffix, start, mark)?);
                     }
                 }

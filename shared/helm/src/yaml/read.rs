@@ -188,19 +188,19 @@ enum Key<'a> {
     Bool(bool),
 }
 
-/// A collection whose end has not been read.
+/// A collection whose end has not been read. What it holds so far lies behind what those around it hold, so that each gets
+/// a list of just its length.
 enum Open<'a> {
-    List(Option<&'a str>, Vec<Node<'a>>),
-    Map(Mapping<'a>),
-}
-
-#[derive(Default)]
-struct Mapping<'a> {
-    anchor: Option<&'a str>,
-    /// As they come; a later one replaces an earlier one of the same key.
-    fields: Fields<'a>,
-    /// The key that was read last, until its value is complete.
-    key: Option<Field<'a>>,
+    List {
+        anchor: Option<&'a str>,
+        from: usize,
+    },
+    Map {
+        anchor: Option<&'a str>,
+        from: usize,
+        /// The key that was read last, until its value is complete.
+        key: Option<Field<'a>>,
+    },
 }
 
 enum Field<'a> {
@@ -259,35 +259,39 @@ impl<'a> Reader<'a> {
     /// A node with everything in it, on a stack of our own.
     fn node(&mut self, first: Event<'a>) -> Result<Node<'a>, YamlError> {
         let mut open: Vec<Open<'a>> = Vec::new();
+        let mut elements: Vec<Node<'a>> = Vec::new();
+        // As they come; a later one replaces an earlier one of the same key.
+        let mut fields: Fields<'a> = Vec::new();
         let mut event = first;
         loop {
             if open.len() > DEEPEST {
                 return self.bad(format!("exceeded max depth of {DEEPEST}"));
             }
             let done = match (event, open.last_mut()) {
-                (Event::Scalar { text, style, anchor, tag }, Some(Open::Map(map)))
-                    if map.key.is_none() =>
-                {
+                (
+                    Event::Scalar { text, style, anchor, tag },
+                    Some(Open::Map { key: key @ None, .. }),
+                ) => {
                     let plain = style == Style::Plain && tag.is_none();
                     if plain && text == "<<" {
-                        map.key = Some(Field::Merge);
+                        *key = Some(Field::Merge);
                     } else {
                         let value = self.scalar(text, style, tag.as_deref())?;
-                        map.key = Some(Field::Key(self.key(&value)?));
+                        *key = Some(Field::Key(self.key(&value)?));
                         if let Some(anchor) = anchor {
                             self.anchors.insert(anchor, Some((value, 1)));
                         }
                     }
                     None
                 }
-                (Event::Alias(name), Some(Open::Map(map))) if map.key.is_none() => {
+                (Event::Alias(name), Some(Open::Map { key: key @ None, .. })) => {
                     let value = self.alias(name)?;
-                    map.key = Some(Field::Key(self.key(&value)?));
+                    *key = Some(Field::Key(self.key(&value)?));
                     None
                 }
                 (
                     event @ (Event::Mapping(_) | Event::Sequence(_)),
-                    Some(Open::Map(Mapping { key: None, .. })),
+                    Some(Open::Map { key: None, .. }),
                 ) => {
                     let key = self.node(event)?;
                     self.key(&key)?;
@@ -299,20 +303,26 @@ impl<'a> Reader<'a> {
                 (Event::Alias(name), _) => Some((None, self.alias(name)?)),
                 (Event::Sequence(anchor), _) => {
                     self.opened(anchor);
-                    open.push(Open::List(anchor, Vec::new()));
+                    open.push(Open::List { anchor, from: elements.len() });
                     None
                 }
                 (Event::Mapping(anchor), _) => {
                     self.opened(anchor);
-                    open.push(Open::Map(Mapping { anchor, ..Mapping::default() }));
+                    open.push(Open::Map { anchor, from: fields.len(), key: None });
                     None
                 }
                 (Event::SequenceEnd, _) => match open.pop() {
-                    Some(Open::List(anchor, elements)) => Some((anchor, Node::List(elements))),
+                    Some(Open::List { anchor, from }) => {
+                        let own = elements.drain(from.min(elements.len())..);
+                        Some((anchor, Node::List(own.collect())))
+                    }
                     _ => return self.bad("did not find expected node content"),
                 },
                 (Event::MappingEnd, _) => match open.pop() {
-                    Some(Open::Map(map)) => Some((map.anchor, Node::Map(sorted(map.fields)))),
+                    Some(Open::Map { anchor, from, .. }) => {
+                        let own = fields.drain(from.min(fields.len())..);
+                        Some((anchor, Node::Map(sorted(own.collect()))))
+                    }
                     _ => return self.bad("did not find expected key"),
                 },
                 (Event::End, _) => return self.bad("did not find expected node content"),
@@ -324,10 +334,10 @@ impl<'a> Reader<'a> {
                 }
                 match open.last_mut() {
                     None => return Ok(value),
-                    Some(Open::List(_, elements)) => elements.push(value),
-                    Some(Open::Map(map)) => match map.key.take() {
-                        Some(Field::Merge) => merge(&mut map.fields, value)?,
-                        Some(Field::Key(key)) => map.fields.push((key, value)),
+                    Some(Open::List { .. }) => elements.push(value),
+                    Some(Open::Map { key, .. }) => match key.take() {
+                        Some(Field::Merge) => merge(&mut fields, value)?,
+                        Some(Field::Key(key)) => fields.push((key, value)),
                         None => return self.bad("did not find expected key"),
                     },
                 }

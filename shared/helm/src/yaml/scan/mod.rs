@@ -40,7 +40,7 @@ pub(super) enum Token<'a> {
     /// `%YAML` with its version.
     Version(u32, u32),
     /// `%TAG` with handle and prefix.
-    TagDirective(String, String),
+    TagDirective(Box<(String, String)>),
     DocumentStart,
     DocumentEnd,
     BlockSequence,
@@ -57,7 +57,7 @@ pub(super) enum Token<'a> {
     Alias(&'a str),
     Anchor(&'a str),
     /// Handle and suffix.
-    Tag(String, String),
+    Tag(Box<(String, String)>),
     Scalar(Cow<'a, str>, Style),
 }
 
@@ -90,6 +90,8 @@ pub(super) struct Scanner<'a> {
     tokens: VecDeque<(Token<'a>, Mark)>,
     /// Tokens that were taken.
     taken: usize,
+    /// Whether it is known what the next token is.
+    ready: bool,
     ended: bool,
     flow: usize,
     /// The column of the innermost block collection, -1 outside of all.
@@ -98,6 +100,8 @@ pub(super) struct Scanner<'a> {
     key_allowed: bool,
     /// One for each level of flow collections.
     keys: Vec<Level>,
+    /// Where the lines of a block are put together: its room is used again.
+    block: String,
 }
 
 type Result<T = ()> = std::result::Result<T, Problem>;
@@ -110,14 +114,54 @@ fn is_word(char: char) -> bool {
     char.is_ascii_alphanumeric() || char == '_' || char == '-'
 }
 
+/// Classes of bytes that may end a piece of a text.
+mod class {
+    /// Line breaks, and bytes of characters that are not ASCII: they may be breaks.
+    pub(super) const OTHER: u8 = 1;
+    pub(super) const BLANK: u8 = 2;
+    pub(super) const COLON: u8 = 4;
+    /// What means something within flow collections.
+    pub(super) const FLOW: u8 = 8;
+    /// Quotes, and the backslash.
+    pub(super) const QUOTE: u8 = 16;
+
+    pub(super) static OF: [u8; 256] = {
+        let mut of = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            #[expect(clippy::indexing_slicing, reason = "there are as many bytes as classes")]
+            {
+                of[byte] = match byte as u8 {
+                    b'\n' | b'\r' | 128.. => OTHER,
+                    b' ' | b'\t' => BLANK,
+                    b':' => COLON,
+                    b',' | b'?' | b'[' | b']' | b'{' | b'}' => FLOW,
+                    b'\'' | b'"' | b'\\' => QUOTE,
+                    _ => 0,
+                };
+            }
+            byte += 1;
+        }
+        of
+    };
+}
+
+fn class(byte: u8) -> u8 {
+    class::OF.get(usize::from(byte)).copied().unwrap_or(class::OTHER)
+}
+
 impl<'a> Scanner<'a> {
     pub(super) fn new(text: &'a str) -> Result<Self> {
         let allowed = |char: char| {
             matches!(char, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}')
                 || char > '\u{ffff}'
         };
-        let common = |byte| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~');
-        if !text.bytes().all(common) && !text.chars().all(allowed) {
+        // Piece by piece, without a branch within one: so the compiler makes vectors of it.
+        let common = |piece: &[u8]| {
+            let is_common = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~');
+            piece.iter().fold(true, |all, byte| all & is_common(byte))
+        };
+        if !text.as_bytes().chunks(64).all(common) && !text.chars().all(allowed) {
             return Err(Problem { line: None, what: "control characters are not allowed".into() });
         }
         // A mark at the very start says how the text is encoded.
@@ -128,12 +172,14 @@ impl<'a> Scanner<'a> {
             mark: Mark::default(),
             tokens: VecDeque::new(),
             taken: 0,
+            ready: false,
             ended: false,
             flow: 0,
             indent: -1,
             indents: Vec::new(),
             key_allowed: true,
             keys: vec![Level { key: None, token: 0 }],
+            block: String::new(),
         })
     }
 
@@ -148,6 +194,7 @@ impl<'a> Scanner<'a> {
 
     pub(super) fn take(&mut self) -> Result<(Token<'a>, Mark)> {
         self.fill()?;
+        self.ready = false;
         match self.tokens.pop_front() {
             Some(next) => {
                 self.taken += 1;
@@ -159,6 +206,9 @@ impl<'a> Scanner<'a> {
 
     /// Scans until it is known that no key begins before the next token.
     fn fill(&mut self) -> Result {
+        if self.ready {
+            return Ok(());
+        }
         loop {
             if !self.tokens.is_empty() {
                 let is_next = |key: SimpleKey| key.held && key.token == self.taken;
@@ -173,6 +223,7 @@ impl<'a> Scanner<'a> {
             }
             self.fetch()?;
         }
+        self.ready = true;
         Ok(())
     }
 
@@ -236,15 +287,26 @@ impl<'a> Scanner<'a> {
         self.mark.column += 1;
     }
 
-    /// Passes ASCII characters up to one that ends them; line breaks do.
-    fn skip_to(&mut self, ends: impl Fn(u8) -> bool) {
+    /// Passes ASCII characters up to one of a class that ends them; line breaks do.
+    fn skip_to(&mut self, ends: u8) {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let passed =
-            |byte: &&u8| byte.is_ascii() && !matches!(**byte, b'\n' | b'\r') && !ends(**byte);
-        let count = rest.iter().take_while(passed).count();
+        let ends = |byte: &u8| class(*byte) & (ends | class::OTHER) != 0;
+        let count = rest.iter().position(ends).unwrap_or(rest.len());
+        self.pass(count);
+    }
+
+    /// Passes so many ASCII characters that are no line breaks.
+    fn pass(&mut self, count: usize) {
         self.at += count;
         self.mark.index += count;
         self.mark.column += count;
+    }
+
+    /// Passes blanks, but no tabs, so many at the most.
+    fn skip_spaces(&mut self, most: usize) {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let count = rest.iter().take(most).take_while(|byte| **byte == b' ').count();
+        self.pass(count);
     }
 
     fn skip_bytes(&mut self, count: usize) {
@@ -283,10 +345,10 @@ impl<'a> Scanner<'a> {
 
     /// Passes everything up to the end of the line.
     fn skip_line(&mut self) {
-        self.skip_to(|_| false);
+        self.skip_to(0);
         while !self.is_break_or_end() {
             self.skip();
-            self.skip_to(|_| false);
+            self.skip_to(0);
         }
     }
 
@@ -413,10 +475,10 @@ impl<'a> Scanner<'a> {
             if self.mark.column == 0 && self.rest().starts_with('\u{feff}') {
                 self.skip();
             }
-            while self.byte(0) == Some(b' ')
-                || (self.byte(0) == Some(b'\t') && (self.flow > 0 || !self.key_allowed))
-            {
+            self.skip_spaces(usize::MAX);
+            while self.byte(0) == Some(b'\t') && (self.flow > 0 || !self.key_allowed) {
                 self.skip();
+                self.skip_spaces(usize::MAX);
             }
             self.skip_comment();
             if !self.is_break() {

@@ -35,7 +35,7 @@ impl<'a> Scanner<'a> {
                 if !self.is_blank_or_end(0) {
                     return self.problem(start, "did not find expected whitespace or line break");
                 }
-                self.push(Token::TagDirective(handle, prefix), start);
+                self.push(Token::TagDirective(Box::new((handle, prefix))), start);
             }
             _ => return self.problem(start, "found unknown directive name"),
         }
@@ -116,7 +116,7 @@ impl<'a> Scanner<'a> {
         if !self.is_blank_or_end(0) {
             return self.problem(start, "did not find expected whitespace or line break");
         }
-        self.push(Token::Tag(handle, suffix), start);
+        self.push(Token::Tag(Box::new((handle, suffix))), start);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Mark, Result, Scanner, Style, Token, is_break};
+use super::{Mark, Result, Scanner, Style, Token, class, is_break};
 
 impl<'a> Scanner<'a> {
     pub(super) fn block_scalar(&mut self, literal: bool) -> Result {
@@ -24,10 +24,13 @@ impl<'a> Scanner<'a> {
         }
         self.end_line(start)?;
         let mut indent = if increment > 0 { self.indent.max(0) + increment } else { 0 };
-        let mut text = String::new();
+        let mut text = std::mem::take(&mut self.block);
+        text.clear();
         let (mut last_break, mut leading_blank) = ("", false);
         let mut breaks = String::new();
         self.block_breaks(&mut indent, &mut breaks, start)?;
+        // A block of one line is a piece of the document.
+        let (mut lines, mut piece) = (0, self.at..self.at);
         while self.mark.column == usize::try_from(indent).unwrap_or(0) && self.at < self.text.len()
         {
             let blank = self.is_blank();
@@ -44,16 +47,22 @@ impl<'a> Scanner<'a> {
             let from = self.at;
             self.skip_line();
             text.push_str(self.text.get(from..self.at).unwrap_or_default());
+            piece = from..self.at;
             last_break = self.line_break();
+            lines += 1;
             self.block_breaks(&mut indent, &mut breaks, start)?;
         }
         if keep != Some(false) {
             text.push_str(last_break);
+            piece.end += last_break.len();
         }
         if keep == Some(true) {
             text.push_str(&breaks);
         }
-        self.push(Token::Scalar(text.into(), Style::Block), start);
+        let written = self.text.get(piece).filter(|piece| lines == 1 && *piece == text);
+        let scalar = written.map_or_else(|| Cow::Owned(text.as_str().to_owned()), Cow::Borrowed);
+        self.push(Token::Scalar(scalar, Style::Block), start);
+        self.block = text;
         Ok(())
     }
 
@@ -65,9 +74,11 @@ impl<'a> Scanner<'a> {
             let within = |column: usize| {
                 *indent == 0 || isize::try_from(column).is_ok_and(|column| column < *indent)
             };
-            while within(self.mark.column) && self.byte(0) == Some(b' ') {
-                self.skip();
-            }
+            let most = match usize::try_from(*indent) {
+                Ok(0) | Err(_) => usize::MAX,
+                Ok(indent) => indent.saturating_sub(self.mark.column),
+            };
+            self.skip_spaces(most);
             deepest = deepest.max(self.mark.column);
             if within(self.mark.column) && self.byte(0) == Some(b'\t') {
                 return self.problem(
@@ -100,7 +111,7 @@ impl<'a> Scanner<'a> {
             let mut broken = false;
             let from = self.at;
             // What needs no change is taken as it is.
-            self.skip_to(|byte| matches!(byte, b'\'' | b'"' | b'\\' | b' ' | b'\t'));
+            self.skip_to(class::QUOTE | class::BLANK);
             while let Some(byte) = self.byte(0)
                 && byte != b'\''
                 && byte != b'"'
@@ -213,6 +224,27 @@ impl<'a> Scanner<'a> {
         Ok(char)
     }
 
+    /// Whether a plain text cannot go on with the character that is so many bytes ahead.
+    fn ends_plain(&self, ahead: usize) -> bool {
+        match self.byte(ahead) {
+            Some(b':') => self.is_blank_or_end(ahead + 1),
+            Some(b',' | b'?' | b'[' | b']' | b'{' | b'}') => self.flow > 0,
+            _ => self.is_blank_or_end(ahead),
+        }
+    }
+
+    /// Passes blanks within a line of a plain text; false if the text does not surely go on behind them.
+    fn pass_blanks(&mut self) -> bool {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let is_word = rest.get(blanks).is_some_and(|byte| byte.is_ascii() && *byte != b'#');
+        let goes_on = is_word && !self.ends_plain(blanks);
+        if goes_on {
+            self.pass(blanks);
+        }
+        goes_on
+    }
+
     pub(super) fn plain(&mut self) -> Result {
         let start = self.mark;
         let indent = self.indent + 1;
@@ -223,18 +255,12 @@ impl<'a> Scanner<'a> {
         let mut broken = false;
         while !self.is_document_mark() && self.byte(0) != Some(b'#') {
             let from = self.at;
-            let is_flow = self.flow > 0;
-            let may_end = |byte| match byte {
-                b' ' | b'\t' | b':' => true,
-                b',' | b'?' | b'[' | b']' | b'{' | b'}' => is_flow,
-                _ => false,
-            };
+            let may_end = class::BLANK | class::COLON | if self.flow > 0 { class::FLOW } else { 0 };
             self.skip_to(may_end);
             while let Some(byte) = self.byte(0) {
                 let ends = match byte {
-                    b':' => self.is_blank_or_end(1),
-                    b',' | b'?' | b'[' | b']' | b'{' | b'}' => self.flow > 0,
-                    _ => self.is_blank_or_end(0),
+                    b' ' | b'\t' => !self.pass_blanks(),
+                    _ => self.ends_plain(0),
                 };
                 if ends {
                     break;
