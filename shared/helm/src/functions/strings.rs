@@ -210,8 +210,16 @@ fn split(call: &mut Context<'_>, from: &str, separator: &str, most: usize) -> Re
         }
         return Ok(parts);
     }
-    call.host().elements(from.matches(separator).count().min(most) + 1)?;
-    Ok(from.splitn(most, separator).map(Str::from).collect())
+    let finder = memchr::memmem::Finder::new(separator);
+    let count = finder.find_iter(from.as_bytes()).count().min(most);
+    call.host().elements(count + 1)?;
+    let (mut parts, mut start) = (Vec::with_capacity(count + 1), 0);
+    for at in finder.find_iter(from.as_bytes()).take(most - 1) {
+        parts.push(Str::from(from.get(start..at).unwrap_or_default()));
+        start = at + separator.len();
+    }
+    parts.push(Str::from(from.get(start..).unwrap_or_default()));
+    Ok(parts)
 }
 
 fn numbered(parts: Vec<Str>) -> Value {
