@@ -10,7 +10,9 @@ use serde_json::Value;
 use vela_helm::release::{Record, Status};
 use vela_helm::values::Table;
 use vela_helm::yaml::{self, Layout};
-use vela_helm::{Budget, Capabilities, Chart, KubeVersion, Limits, Options, Release, prepare};
+use vela_helm::{
+    Budget, Capabilities, Chart, KubeVersion, Limits, Options, Release, RenderedText, prepare,
+};
 
 use still::Still;
 
@@ -55,7 +57,7 @@ fn render(chart: &Chart, values: &Table) {
         let capabilities = Capabilities::without_cluster(version);
         let rendered = prepared.render(&release, &capabilities, Box::new(Still), &budget());
         let rendered = rendered.map_err(|error| error.to_string())?;
-        let bytes: usize = rendered.texts.values().map(String::len).sum();
+        let bytes: usize = rendered.texts.values().map(RenderedText::len).sum();
         assert!(bytes <= budget().total);
         Ok(format!("{:?}", rendered.texts))
     };

@@ -44,6 +44,14 @@ impl Str {
         }
     }
 
+    /// The text as it is kept, if the bytes are UTF-8.
+    pub(crate) fn shared(&self) -> Option<&EcoString> {
+        match &self.0 {
+            Repr::Text(text) => Some(text),
+            Repr::Bytes(_) => None,
+        }
+    }
+
     /// The text, with U+FFFD where bytes are not UTF-8.
     #[must_use]
     pub fn to_str_lossy(&self) -> Cow<'_, str> {

@@ -1,5 +1,6 @@
 //! From rendered texts to objects: documents are separated, read, and put into the order in which they are installed.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use serde_json::Value;
@@ -88,18 +89,19 @@ pub(crate) fn install_order(a: &str, b: &str) -> Ordering {
 
 /// The documents of the files and the hooks among them, each in its order. Files are given by path; partials and blank
 /// files have no documents.
-pub(crate) fn sort<'t>(
-    files: impl IntoIterator<Item = (&'t str, &'t str)>,
+pub(crate) fn sort<'t, T: Into<Cow<'t, str>>>(
+    files: impl IntoIterator<Item = (&'t str, T)>,
 ) -> Result<(Vec<Document>, Vec<Hook>), ManifestError> {
-    let mut files: Vec<(&str, &str)> = files.into_iter().collect();
-    files.sort_unstable();
+    let mut files: Vec<(&str, T)> = files.into_iter().collect();
+    files.sort_by_key(|(path, _)| *path);
     let (mut documents, mut hooks) = (Vec::new(), Vec::new());
     for (path, text) in files {
         let base = path.rsplit('/').next().unwrap_or_default();
-        if base.starts_with('_') || text.trim().is_empty() {
+        if base.starts_with('_') {
             continue;
         }
-        for part in split(text) {
+        let text: Cow<'t, str> = text.into();
+        for part in split(&text) {
             let (document, annotations) = head(path, part)?;
             let Some(events) = annotations.get(HOOK_ANNOTATION) else {
                 documents.push(document);

@@ -14,6 +14,7 @@ use crate::limits::Budget;
 use crate::manifest::{self, Document, ManifestError};
 use crate::objects::Capabilities;
 use crate::release::Release;
+use crate::rendered::RenderedText;
 use crate::schema::{self, SchemaError};
 use crate::semver::is_compatible;
 use crate::values::{self, Nulls, Table, ValuesError};
@@ -130,7 +131,7 @@ pub struct Rendered {
     /// The text of the root chart's NOTES.txt.
     pub notes: Option<String>,
     /// The text of each rendered file by path, also of notes.
-    pub texts: BTreeMap<String, String>,
+    pub texts: BTreeMap<String, RenderedText>,
 }
 
 impl Rendered {
@@ -173,7 +174,7 @@ impl Prepared {
         capabilities: &Capabilities,
         host: Box<dyn Host>,
         budget: &Budget,
-    ) -> Result<BTreeMap<String, String>, RenderError> {
+    ) -> Result<BTreeMap<String, RenderedText>, RenderError> {
         let wanted = &self.chart.metadata.kube_version;
         let found = &capabilities.kube_version.version;
         if !wanted.is_empty() && !is_compatible(wanted, found) {
@@ -197,9 +198,9 @@ impl Prepared {
     ) -> Result<Rendered, RenderError> {
         let texts = self.texts(release, capabilities, host, budget)?;
         let root_notes = format!("{}/templates/{NOTES}", self.chart.name());
-        let notes = texts.get(&root_notes).cloned();
+        let notes = texts.get(&root_notes).map(|notes| notes.text().into_owned());
         let files = texts.iter().filter(|(path, _)| !path.ends_with(NOTES));
-        let files = files.map(|(path, text)| (path.as_str(), text.as_str()));
+        let files = files.map(|(path, text)| (path.as_str(), text));
         let (documents, hooks) = manifest::sort(files)?;
         if documents.len() + hooks.len() > budget.objects {
             return Err(OverBudget::Objects(budget.objects).into());

@@ -27,7 +27,7 @@ fn output(template: &str) -> Result<String, RenderError> {
     let capabilities = Capabilities::without_cluster(KubeVersion::parse("v1.34.0").unwrap());
     let prepared = prepare(&chart, &Table::new(), Options::default(), &budget)?;
     let mut texts = prepared.texts(&release, &capabilities, Box::new(Still), &budget)?;
-    Ok(texts.remove("c/templates/t.yaml").unwrap())
+    Ok(texts.remove("c/templates/t.yaml").unwrap().into_string())
 }
 
 /// The files that a chart of these renders, by their paths.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vela_helm::{
     Budget, Capabilities, Chart, ChartError, Host, KubeVersion, Limits, Options, Release,
-    RenderError, TemplateError, prepare, yaml,
+    RenderError, RenderedText, TemplateError, prepare, yaml,
 };
 
 use crate::case::{API_VERSIONS, Case, KUBE_VERSION};
@@ -177,7 +177,7 @@ fn render(case: &Case) -> Answer {
                 hooks: rendered.hooks.iter().map(hook).collect(),
                 crds: rendered.crds.iter().map(crd).collect(),
                 notes: rendered.notes.unwrap_or_default(),
-                texts: rendered.texts,
+                texts: whole(rendered.texts),
                 unreadable: None,
             })
         }
@@ -185,7 +185,7 @@ fn render(case: &Case) -> Answer {
             // The texts count also where they are no manifests.
             match prepared.texts(&release, &capabilities, host(), &budget) {
                 Ok(texts) => Answer::Rendered(Rendered {
-                    texts,
+                    texts: whole(texts),
                     unreadable: Some(error.to_string()),
                     ..Rendered::default()
                 }),
@@ -194,6 +194,10 @@ fn render(case: &Case) -> Answer {
         }
         Err(error) => of_render(&error),
     }
+}
+
+fn whole(texts: BTreeMap<String, RenderedText>) -> BTreeMap<String, String> {
+    texts.into_iter().map(|(path, text)| (path, text.into_string())).collect()
 }
 
 fn of_chart(error: &ChartError) -> Answer {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use vela_helm::{
     Budget, Capabilities, Chart, ChartError, Host, KubeVersion, KubeVersionError, Limits, Options,
-    Prepared, Release, RenderError, Rendered, TemplateError, prepare, values, yaml,
+    Prepared, Release, RenderError, Rendered, RenderedText, TemplateError, prepare, values, yaml,
 };
 
 /// The version of Kubernetes where a record names none.
@@ -108,8 +108,9 @@ fn chart(record: &Value, folder: &Path) -> Result<Value, Refusal> {
     let texts: BTreeMap<&str, String> = rendered
         .texts
         .iter()
+        .map(|(path, text)| (path, text.text()))
         .filter(|(_, text)| !text.trim().is_empty())
-        .map(|(path, text)| (path.as_str(), sum(text)))
+        .map(|(path, text)| (path.as_str(), sum(&text)))
         .collect();
     Ok(json!({
         "manifests": documents.map(|it| object(&it.source, &it.object)).collect::<Vec<_>>(),
@@ -160,7 +161,7 @@ fn template(record: &Value, folder: &Path) -> Result<Value, Refusal> {
         &case.budget,
     )?;
     let path = format!("{}/{PATH}", chart.name());
-    Ok(json!({ "output": texts.get(&path).cloned().unwrap_or_default() }))
+    Ok(json!({ "output": texts.get(&path).map(RenderedText::text).unwrap_or_default() }))
 }
 
 fn files(files: &Value) -> Vec<(String, Vec<u8>)> {

@@ -14,6 +14,7 @@ use crate::call::Call;
 use crate::error::{Error, ExecError, Failure, Location};
 use crate::fmt;
 use crate::meter::Meter;
+use crate::output::Output;
 use crate::parse::node::{At, Branch, Invocation, Node, Pipeline, Show, Tree, variable_name};
 use crate::shared::{Depth, Shared};
 use crate::stack::Stack;
@@ -69,6 +70,16 @@ impl<'a, H: Meter> Executor<'a, H> {
         run(&templates, self.shared(), name, data)
     }
 
+    /// As [`Self::execute`]; the output shares long texts with the templates and values that have them.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn execute_sharing(&mut self, name: &str, data: Value) -> Result<Output, Error> {
+        self.stopped = None;
+        let templates = Arc::clone(&self.templates);
+        write(&templates, self.shared(), name, data, true)
+    }
+
     /// Does what functions can do, such as changing a map.
     ///
     /// # Errors
@@ -102,10 +113,20 @@ const MOST_EXPECTED: usize = 1 << 20;
 /// Executes a template with an output of its own.
 fn run<H: Meter>(
     templates: &Arc<Templates<H>>,
-    mut shared: Shared<'_, H>,
+    shared: Shared<'_, H>,
     name: &str,
     data: Value,
 ) -> Result<Vec<u8>, Error> {
+    Ok(write(templates, shared, name, data, false)?.into_own())
+}
+
+fn write<H: Meter>(
+    templates: &Arc<Templates<H>>,
+    mut shared: Shared<'_, H>,
+    name: &str,
+    data: Value,
+    is_shared: bool,
+) -> Result<Output, Error> {
     let Some(tree) = templates.get(name) else {
         return Err(Error::NotDefined { name: name.into(), set: templates.name().into() });
     };
@@ -113,12 +134,14 @@ fn run<H: Meter>(
     let dot = Operand::plain(if let Value::Nil = data { Value::NoValue } else { data });
     shared.nested += 1;
     // A file makes about as much as it is long; what is executed within it is small.
-    let expected = if shared.nested == 1 { tree.source.text.len().min(MOST_EXPECTED) } else { 0 };
+    let long = if is_shared { tree.long } else { 0 };
+    let copied = tree.source.text.len().saturating_sub(long);
+    let expected = if shared.nested == 1 { copied.min(MOST_EXPECTED) } else { 0 };
     let mut execution = Execution {
         templates,
         tree,
         shared,
-        out: Vec::with_capacity(expected),
+        out: Output::new(is_shared, expected),
         variables: vec![(0, dot.clone())],
         at: None,
     };
@@ -173,7 +196,7 @@ struct Execution<'t, 'a, H: 'static> {
     templates: &'t Arc<Templates<H>>,
     tree: &'t Tree,
     shared: Shared<'a, H>,
-    out: Vec<u8>,
+    out: Output,
     /// By the number of the name; the last of a name counts.
     variables: Vec<(u32, Operand)>,
     /// The node that was visited last: errors are there.
@@ -216,12 +239,6 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
         Location { name: self.tree.source.name.clone(), line, column }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Done<()> {
-        self.shared.host.room(bytes.len() as u64)?;
-        self.out.extend_from_slice(bytes);
-        Ok(())
-    }
-
     fn nodes(&mut self, dot: &Operand, nodes: &'t [Node]) -> Done<Flow> {
         if !self.shared.has_stack() {
             return self.too_deep();
@@ -243,8 +260,9 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
     fn node(&mut self, dot: &Operand, node: &'t Node) -> Done<Flow> {
         match node {
             Node::Text(span) => {
-                let text = self.tree.source.slice(*span);
-                self.write(text.as_bytes())?;
+                let source = &self.tree.source;
+                self.shared.host.room(source.slice(*span).len() as u64)?;
+                self.out.push_literal(&source.text, *span);
             }
             Node::Action(pipeline) => {
                 let value = self.pipeline(dot, pipeline)?;
@@ -270,7 +288,9 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
 
     fn print(&mut self, value: &Value) -> Done<()> {
         if let Value::String(text) = value {
-            return self.write(text.as_bytes());
+            self.shared.host.room(text.len() as u64)?;
+            self.out.push_value(text);
+            return Ok(());
         }
         if value.kind() == crate::types::Kind::Func {
             let of = value.type_of().map_or_else(String::new, |of| of.to_string());
@@ -278,7 +298,7 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
             return self.fail(format!("can't print {node} of type {of}"));
         }
         let text = fmt::action(value, self.shared.host)?;
-        self.out.extend_from_slice(&text);
+        self.out.push(&text);
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use vela_gocompat::strconv;
 
 use crate::error::ParseError;
+use crate::output::LONG;
 use crate::stack::Stack;
 use lex::{Item, Lexer, Token};
 use node::{
@@ -69,6 +70,8 @@ struct Frame {
     /// The line on which the present action began.
     action: Option<usize>,
     ranges: usize,
+    /// Bytes of long texts.
+    long: usize,
 }
 
 impl Frame {
@@ -271,7 +274,8 @@ impl<'s> Parser<'s> {
     /// Keeps a tree. Of two of a name one has to be empty, and the other counts.
     fn add(&mut self, name: EcoString, root: Nodes) -> Parsed<()> {
         let variables = std::mem::take(&mut self.frame.names).into();
-        let tree = Tree { name, source: Arc::clone(&self.source), variables, root };
+        let (source, long) = (Arc::clone(&self.source), self.frame.long);
+        let tree = Tree { name, source, variables, root, long };
         match self.trees.iter_mut().find(|known| known.name == tree.name) {
             None => self.trees.push(tree),
             Some(known) if known.is_empty() => *known = tree,
@@ -300,7 +304,12 @@ impl<'s> Parser<'s> {
     fn element(&mut self) -> Parsed<Element> {
         let item = self.next_non_space();
         match item.token {
-            Token::Text => Ok(Element::Node(Node::Text(span(&item)))),
+            Token::Text => {
+                if item.text.len() >= LONG {
+                    self.frame.long += item.text.len();
+                }
+                Ok(Element::Node(Node::Text(span(&item))))
+            }
             Token::LeftDelim => {
                 self.frame.action = Some(item.line);
                 let element = self.action()?;

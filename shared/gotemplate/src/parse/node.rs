@@ -26,7 +26,7 @@ impl Source {
     }
 
     pub(crate) fn slice(&self, range: Span) -> &str {
-        self.text.get(range.at as usize..range.end as usize).unwrap_or_default()
+        self.text.get(range.range()).unwrap_or_default()
     }
 }
 
@@ -37,6 +37,12 @@ pub(crate) struct Span {
     pub(crate) end: u32,
 }
 
+impl Span {
+    pub(crate) fn range(self) -> std::ops::Range<usize> {
+        self.at as usize..self.end as usize
+    }
+}
+
 /// A template: what a file holds outside of definitions, or one definition.
 #[derive(Debug)]
 pub(crate) struct Tree {
@@ -45,6 +51,8 @@ pub(crate) struct Tree {
     /// The names of variables, by their number; `$` is the first.
     pub(crate) variables: Box<[EcoString]>,
     pub(crate) root: Nodes,
+    /// Bytes of the texts that an output may share.
+    pub(crate) long: usize,
 }
 
 impl Tree {

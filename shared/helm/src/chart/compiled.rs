@@ -13,8 +13,15 @@ use crate::schema::Schema;
 /// this is not kept.
 const MOST_PATHS: usize = 16;
 
-/// A template each, in the order of the chart's.
-pub(crate) type Slots = Arc<[OnceLock<Parsed>]>;
+/// A file of templates.
+pub(crate) struct ParsedFile {
+    pub(crate) parsed: Parsed,
+    /// Whether its text has what values that are not there print.
+    pub(crate) has_no_value: bool,
+}
+
+/// A file each, in the order of the chart's.
+pub(crate) type Slots = Arc<[OnceLock<ParsedFile>]>;
 
 /// Filled while the chart is rendered, shared by its clones.
 #[derive(Default)]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use gotemplate::Str;
 use serde_json::{Map, Value};
 
-pub(crate) use compiled::{Compiled, Slots};
+pub(crate) use compiled::{Compiled, ParsedFile, Slots};
 pub(crate) use decode::{DecodeError, Fields};
 pub use error::{ChartError, Invalid};
 pub use ignore::{IgnoreError, Rules};

@@ -14,19 +14,18 @@ use gotemplate::{
 };
 use vela_gocompat::strconv;
 
-use crate::chart::{Chart, Slots};
+use crate::chart::{Chart, ParsedFile, Slots};
 use crate::functions;
 use crate::host::Lookup;
 use crate::json::from_json;
 use crate::objects::{Capabilities, CapabilitiesObject, ChartObject, Files, table, values_of};
 use crate::release::Release;
+use crate::rendered::{RenderedText, has_no_value, text_of, without_no_value};
 use crate::values::Table;
 use state::{OverBudget, Refused, State, over};
 
 /// What the set of all templates is called, in messages and inside of `tpl`.
 const SET: &str = "gotpl";
-/// What a value that is not there prints, and what is taken out of the output again.
-const NO_VALUE: &str = "<no value>";
 
 /// An error of a template, as Helm words it.
 #[derive(Debug, thiserror::Error)]
@@ -86,19 +85,21 @@ struct File {
 }
 
 impl File {
-    /// Takes the file into a set; it is parsed at the first render of its chart.
-    fn parse_into(&self, path: &str, templates: &mut Templates<State>) -> Result<(), ParseError> {
+    /// Takes the file into a set; it is parsed at the first render of its chart. Gives whether its text has what values
+    /// that are not there print.
+    fn parse_into(&self, path: &str, templates: &mut Templates<State>) -> Result<bool, ParseError> {
         let slot = self.parsed.get(self.index);
-        if let Some(parsed) = slot.and_then(OnceLock::get) {
-            templates.add(parsed);
-            return Ok(());
+        if let Some(file) = slot.and_then(OnceLock::get) {
+            templates.add(&file.parsed);
+            return Ok(file.has_no_value);
         }
         let parsed = templates.read(path, &self.text)?;
         templates.add(&parsed);
+        let has_no_value = has_no_value(&self.text.to_str_lossy());
         if let Some(slot) = slot {
-            let _ = slot.set(parsed);
+            let _ = slot.set(ParsedFile { parsed, has_no_value });
         }
-        Ok(())
+        Ok(has_no_value)
     }
 }
 
@@ -115,7 +116,7 @@ pub(crate) fn render(
     release: &Release,
     capabilities: &Capabilities,
     state: &mut State,
-) -> Result<BTreeMap<String, String>, TemplateError> {
+) -> Result<BTreeMap<String, RenderedText>, TemplateError> {
     let common = Common {
         release: release_map(release),
         capabilities: Value::object(CapabilitiesObject::new(capabilities)),
@@ -126,8 +127,9 @@ pub(crate) fn render(
     let mut order: Vec<(&String, &File)> = files.iter().collect();
     order.sort_by_key(|(path, _)| std::cmp::Reverse((path.matches('/').count(), *path)));
     let mut templates = Templates::new(SET, Arc::clone(&FUNCTIONS)).missing_key(MissingKey::Zero);
+    let mut plain = true;
     for (path, file) in &order {
-        file.parse_into(path, &mut templates).map_err(TemplateError::Parse)?;
+        plain &= !file.parse_into(path, &mut templates).map_err(TemplateError::Parse)?;
     }
     let (budget, mut total) = (state.budget, 0);
     let depth = Depth { stack: budget.stack, ..Depth::default() };
@@ -145,14 +147,14 @@ pub(crate) fn render(
         if let Err(Failure::Stop(stop)) = set {
             return Err(failed(path, gotemplate::Error::Stop(stop)));
         }
-        let output = match executor.execute(path, values_of(file.scope.clone())) {
+        let output = match executor.execute_sharing(path, values_of(file.scope.clone())) {
             Ok(output) => output,
             Err(error) => {
                 let at = executor.stopped().map_or_else(|| path.clone(), ToString::to_string);
                 return Err(failed(&at, error));
             }
         };
-        let text = text_of(output);
+        let text = RenderedText::new(output, plain);
         total += text.len();
         let over_budget = |bound| TemplateError::OverBudget { at: path.clone(), bound };
         if text.len() > budget.file {
@@ -164,20 +166,6 @@ pub(crate) fn render(
         rendered.insert(path.clone(), text);
     }
     Ok(rendered)
-}
-
-/// What a template made, as text, without what stands for values that are not there.
-fn text_of(output: Vec<u8>) -> String {
-    let text = String::from_utf8(output)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    without_no_value(text)
-}
-
-fn without_no_value(text: String) -> String {
-    if memchr::memmem::find(text.as_bytes(), NO_VALUE.as_bytes()).is_none() {
-        return text;
-    }
-    text.replace(NO_VALUE, "")
 }
 
 fn release_map(release: &Release) -> Value {
@@ -343,7 +331,7 @@ fn tpl(call: &mut Call<'_, State>, args: Args<'_>) -> Result<Value, Failure> {
     call.host().tpl -= 1;
     match output {
         Ok(output) => {
-            let text = text_of(output);
+            let text = without_no_value(text_of(output));
             call.host().text(text.len())?;
             Ok(Value::from(text))
         }

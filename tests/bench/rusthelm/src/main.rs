@@ -25,7 +25,7 @@ use serde_json::{Value as Json, json};
 use vela_helm::values::Table;
 use vela_helm::{
     Algorithm, Budget, Capabilities, Chart, Host, KeyError, KubeVersion, Limits, Options,
-    PrivateKey, Release, prepare, yaml,
+    PrivateKey, Release, RenderedText, prepare, yaml,
 };
 
 /// Stack of the thread that renders, and what templates may take of it.
@@ -146,7 +146,7 @@ fn measure(request: &Json, chart: &Chart, args: &Args) -> Result<Json> {
     let with = |machine: Machine| -> Result<usize> {
         let prepared = prepare(chart, &values, Options::default(), &budget)?;
         let texts = prepared.texts(&release, &capabilities, Box::new(machine), &budget)?;
-        Ok(texts.values().map(String::len).sum())
+        Ok(texts.values().map(RenderedText::len).sum())
     };
     let once = || with(Machine::default());
     KEYS.store(0, Ordering::Relaxed);
