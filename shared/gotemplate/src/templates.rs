@@ -116,7 +116,8 @@ impl<H> Templates<H> {
     pub fn read(&self, name: &str, text: &Str) -> Result<Parsed, ParseError> {
         let functions = &self.functions;
         let find = |name: &str| {
-            let given = functions.position(name).map(Callee::Given);
+            let given = functions.position(name).and_then(|at| u32::try_from(at).ok());
+            let given = given.map(Callee::Given);
             given.or_else(|| Builtin::named(name).map(Callee::Builtin))
         };
         let trees = parse(name, &text.to_text(), &find)?.into_iter().map(Arc::new).collect();

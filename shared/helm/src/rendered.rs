@@ -37,7 +37,13 @@ impl RenderedText {
         let (mut parts, mut found) = (Vec::new(), false);
         for part in output.into_parts() {
             parts.push(match part {
-                gotemplate::Part::Own(bytes) => Part::Own(text_of(bytes)),
+                gotemplate::Part::Own(mut bytes) => {
+                    // All files of a render are in memory at once.
+                    if bytes.capacity() - bytes.len() > bytes.len() / 8 {
+                        bytes.shrink_to_fit();
+                    }
+                    Part::Own(text_of(bytes))
+                }
                 gotemplate::Part::Literal(text) => {
                     found |= !plain && has_no_value(text.as_str());
                     Part::Shared(text)
@@ -149,7 +155,6 @@ pub(crate) fn without_no_value(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::chart::Chart;
     use crate::limits::{Budget, Limits};
 
@@ -220,7 +225,7 @@ mod tests {
                 format!("<no val{{{{ \"\" }}}}ue>{b}{{{{ 1 }}}}<no valu{{{{ 2 }}}}"),
                 format!("{b}1<no valu2"),
             ),
-            (format!("{{{{ printf \"<no value>%s\" (.Files.Get \"long\") }}}}"), long("f")),
+            (r#"{{ printf "<no value>%s" (.Files.Get "long") }}"#.to_owned(), long("f")),
         ] {
             assert_eq!(
                 rendered(&template).0,

@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::error::{Error, Failure};
 use crate::meter::Meter;
 use crate::object::{Object, Underlying};
-use crate::parse::node::{At, Callee, Command, Expr, ExprKind, Number, Show};
+use crate::parse::node::{At, Callee, Chain, Command, Expr, ExprKind, Number, Show};
 use crate::signature::{Param, Signature};
 use crate::templates::MissingKey;
 use crate::types::Type;
@@ -51,12 +51,13 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
                 self.at = Some(At::Expr(first));
                 self.fields(dot, dot.clone(), first, fields, given)
             }
-            ExprKind::Chain(of, fields) => self.chain(dot, first, of, fields, given),
+            ExprKind::Chain(chain) => self.chain(dot, first, chain, given),
             ExprKind::Variable(variable, fields) => {
                 self.variable(dot, first, *variable, fields, given)
             }
-            ExprKind::Function(name, callee) => {
+            ExprKind::Function { end, callee } => {
                 self.at = Some(At::Expr(first));
+                let name = self.tree.up_to(first, *end);
                 self.function(dot, At::Command(command), name, *callee, given)
             }
             ExprKind::Pipeline(pipeline) => {
@@ -66,9 +67,7 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
             ExprKind::Dot | ExprKind::Nil | ExprKind::Bool(_) => {
                 self.constant_command(dot, first, &given)
             }
-            ExprKind::Number(_) | ExprKind::String { .. } => {
-                self.constant_command(dot, first, &given)
-            }
+            ExprKind::Number(_) | ExprKind::String(_) => self.constant_command(dot, first, &given),
         }
     }
 
@@ -85,7 +84,7 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
             ExprKind::Nil => return self.fail("nil is not a command"),
             ExprKind::Bool(value) => Operand::plain(Value::Bool(*value)),
             ExprKind::Number(number) => Operand::plain(self.number(number)?),
-            ExprKind::String { text, .. } => Operand::plain(Value::String(text.clone())),
+            ExprKind::String(literal) => Operand::plain(Value::String(literal.text.clone())),
             _ => Operand::plain(Value::NoValue),
         })
     }
@@ -135,20 +134,21 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
         &mut self,
         dot: &Operand,
         expr: &'t Expr,
-        of: &'t Expr,
-        fields: &'t [EcoString],
+        chain: &'t Chain,
         given: Given<'t>,
     ) -> Done<Operand> {
+        let of = &chain.of;
         self.at = Some(At::Expr(of));
         let of = match &of.kind {
             ExprKind::Pipeline(pipeline) => Operand::plain(self.pipeline(dot, pipeline)?),
-            ExprKind::Function(name, callee) => {
+            ExprKind::Function { end, callee } => {
+                let name = self.tree.up_to(of, *end);
                 self.function(dot, At::Expr(of), name, *callee, Given::NONE)?
             }
             // The parser makes no other chains.
             _ => Operand::plain(Value::NoValue),
         };
-        self.fields(dot, of, expr, fields, given)
+        self.fields(dot, of, expr, &chain.fields, given)
     }
 
     /// `.a.b.c`: the last one, which may be a method, gets the arguments.
@@ -272,7 +272,7 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
             }
             Callee::Given(position) => {
                 let templates = self.templates;
-                let Some(function) = templates.functions().at(position) else {
+                let Some(function) = templates.functions().at(position as usize) else {
                     let name = strconv::quote(name);
                     return self.fail(format!("{name} is not a defined function"));
                 };
@@ -378,10 +378,11 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
                 self.variable(dot, expr, *variable, fields, Given::NONE)?
             }
             ExprKind::Pipeline(pipeline) => Operand::plain(self.pipeline(dot, pipeline)?),
-            ExprKind::Function(name, callee) => {
+            ExprKind::Function { end, callee } => {
+                let name = self.tree.up_to(expr, *end);
                 self.function(dot, At::Expr(expr), name, *callee, Given::NONE)?
             }
-            ExprKind::Chain(of, fields) => self.chain(dot, expr, of, fields, Given::NONE)?,
+            ExprKind::Chain(chain) => self.chain(dot, expr, chain, Given::NONE)?,
             ExprKind::Nil => {
                 return match param {
                     Param::Reflect => Ok(Operand::plain(Value::NoValue)),
@@ -404,10 +405,9 @@ impl<'t, H: Meter> Execution<'t, '_, H> {
             (ExprKind::Bool(value), Param::Reflect | Param::Of(Type::Any | Type::Bool)) => {
                 Some(Value::Bool(*value))
             }
-            (
-                ExprKind::String { text, .. },
-                Param::Reflect | Param::Of(Type::Any | Type::String),
-            ) => Some(Value::String(text.clone())),
+            (ExprKind::String(literal), Param::Reflect | Param::Of(Type::Any | Type::String)) => {
+                Some(Value::String(literal.text.clone()))
+            }
             (ExprKind::Number(number), Param::Of(Type::Float64)) => number.float.map(Value::Float),
             (ExprKind::Number(number), Param::Of(Type::Int(int))) => {
                 number.int.map(|n| Value::Int(int, int.wrap(n)))

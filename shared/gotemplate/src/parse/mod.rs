@@ -452,7 +452,7 @@ impl<'s> Parser<'s> {
                     | ExprKind::Dot
                     | ExprKind::Nil
                     | ExprKind::Number(_)
-                    | ExprKind::String { .. }
+                    | ExprKind::String(_)
             )
         };
         if let Some(stage) = commands.iter().skip(1).position(constant) {

@@ -56,6 +56,11 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    /// The source from an expression's beginning up to an end.
+    pub(crate) fn up_to(&self, expr: &Expr, end: u32) -> &str {
+        self.source.slice(Span { at: expr.at, end })
+    }
+
     /// Whether there is nothing but blanks and comments.
     pub(crate) fn is_empty(&self) -> bool {
         self.root.iter().all(|node| match node {
@@ -124,19 +129,34 @@ pub(crate) enum ExprKind {
     Nil,
     Bool(bool),
     Number(Box<Number>),
-    String {
-        text: Str,
-        /// Where the literal ends in the source.
-        end: u32,
-    },
+    String(Box<Literal>),
     /// `.a.b`
     Field(Box<[EcoString]>),
     /// `$x.a.b`
     Variable(u32, Box<[EcoString]>),
-    Function(EcoString, Callee),
+    Function {
+        /// Where its name ends in the source.
+        end: u32,
+        callee: Callee,
+    },
     /// `(pipeline).a.b`, `function.a.b`
-    Chain(Box<Expr>, Box<[EcoString]>),
+    Chain(Box<Chain>),
     Pipeline(Box<Pipeline>),
+}
+
+/// A text between quotes.
+#[derive(Debug)]
+pub(crate) struct Literal {
+    pub(crate) text: Str,
+    /// Where it ends in the source, with its quotes.
+    pub(crate) end: u32,
+}
+
+/// Fields of what an expression gives.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) of: Expr,
+    pub(crate) fields: Box<[EcoString]>,
 }
 
 /// What the name of a function stands for.
@@ -144,7 +164,7 @@ pub(crate) enum ExprKind {
 pub(crate) enum Callee {
     Builtin(Builtin),
     /// The position among the functions of the caller.
-    Given(usize),
+    Given(u32),
 }
 
 /// A constant with all the types that can hold it.
@@ -224,18 +244,16 @@ impl fmt::Display for Show<'_> {
                 ExprKind::Nil => f.write_str("nil"),
                 ExprKind::Bool(value) => write!(f, "{value}"),
                 ExprKind::Number(number) => f.write_str(&number.text),
-                ExprKind::String { end, .. } => {
-                    f.write_str(tree.source.slice(Span { at: expr.at, end: *end }))
-                }
+                ExprKind::String(literal) => f.write_str(tree.up_to(expr, literal.end)),
                 ExprKind::Field(fields) => dotted(fields, f),
                 ExprKind::Variable(variable, fields) => {
                     f.write_str(variable_name(tree, *variable))?;
                     dotted(fields, f)
                 }
-                ExprKind::Function(name, _) => f.write_str(name),
-                ExprKind::Chain(of, fields) => {
-                    operand(tree, of, f)?;
-                    dotted(fields, f)
+                ExprKind::Function { end, .. } => f.write_str(tree.up_to(expr, *end)),
+                ExprKind::Chain(chain) => {
+                    operand(tree, &chain.of, f)?;
+                    dotted(&chain.fields, f)
                 }
                 ExprKind::Pipeline(pipeline) => Self(tree, At::Pipeline(pipeline)).fmt(f),
             },

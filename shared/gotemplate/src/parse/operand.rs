@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use vela_gocompat::strconv;
 
 use super::lex::{Item, Token};
-use super::node::{Command, Expr, ExprKind, Span};
+use super::node::{Chain, Command, Expr, ExprKind, Literal, Span};
 use super::{Parsed, Parser, number, span};
 use crate::text::Str;
 
@@ -53,14 +53,17 @@ impl Parser<'_> {
                 ExprKind::Variable(variable, fields.into_boxed_slice())
             }
             ExprKind::Bool(_)
-            | ExprKind::String { .. }
+            | ExprKind::String(_)
             | ExprKind::Number(_)
             | ExprKind::Nil
             | ExprKind::Dot => {
                 let term = self.source.slice(Span { at: term.at, end: at });
                 return self.fail(format!("unexpected . after term {}", strconv::quote(term)));
             }
-            _ => ExprKind::Chain(Box::new(term), fields.into_boxed_slice()),
+            _ => {
+                let fields = fields.into_boxed_slice();
+                ExprKind::Chain(Box::new(Chain { of: term, fields }))
+            }
         };
         Ok(Some(Expr { at, kind }))
     }
@@ -69,7 +72,7 @@ impl Parser<'_> {
         let item = self.next_non_space();
         let kind = match item.token {
             Token::Identifier => match (self.find)(&item.text) {
-                Some(callee) => ExprKind::Function(item.text.as_ref().into(), callee),
+                Some(callee) => ExprKind::Function { end: span(&item).end, callee },
                 None => {
                     let name = strconv::quote(&item.text);
                     return self.fail(format!("function {name} not defined"));
@@ -107,7 +110,7 @@ impl Parser<'_> {
             }
             Token::String | Token::RawString => {
                 let text = self.unquote(&item)?;
-                ExprKind::String { text, end: span(&item).end }
+                ExprKind::String(Box::new(Literal { text, end: span(&item).end }))
             }
             _ => {
                 self.back(item);
