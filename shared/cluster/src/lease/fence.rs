@@ -97,7 +97,7 @@ impl Pass {
 }
 
 /// The body of a request, which is not sent when its [`Pass`] is not valid any more: an API server carries out no write whose body
-/// breaks off.
+/// breaks off. Every write has one, deletions for their preconditions.
 #[derive(Debug)]
 pub(crate) struct Departing {
     body: Body,
