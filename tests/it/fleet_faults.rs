@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
+use vela_api::names::EDITOR_SCHEMA;
 use vela_tests::audit;
 use vela_tests::deploy::{Program, apply};
 use vela_tests::faults::Door;
@@ -347,6 +349,12 @@ async fn an_application_over_which_replicas_die_is_set_aside() {
 async fn at_rest_replicas_renew_their_leases_and_nothing_else() {
     let world = World::new("fleet-rest").await;
     world.apply_all("1").await;
+    // Written once after the start, when no more definitions come: later than everything else.
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), "vela-system");
+    until("the schema for editors is there", LIMIT, async || {
+        maps.get_opt(EDITOR_SCHEMA).await.unwrap().is_some()
+    })
+    .await;
     let log = world.cluster.audit_log();
     quiet(&log, Duration::from_secs(5), |entry| {
         entry.is_controllers_write() && entry.resource != "leases"
