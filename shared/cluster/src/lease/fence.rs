@@ -173,22 +173,20 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let writes = writes(request.method(), request.uri().path());
-        let deadline = if writes { self.fence.deadline() } else { None };
+        if !writes(request.method(), request.uri().path()) {
+            let answer = self.inner.call(request);
+            return Box::pin(async move { answer.await.map_err(Into::into) });
+        }
+        let deadline = self.fence.deadline();
         if let Some(uri) = deadline.and_then(|time| permit::with_deadline(request.uri(), time)) {
             *request.uri_mut() = uri;
         }
         let what = format!("{} {}", request.method(), request.uri().path());
         let method = request.method().clone();
         let pass = Pass { fence: self.fence.clone(), deadline, scope: Arc::default() };
-        if writes {
-            request.extensions_mut().insert(pass.clone());
-        }
+        request.extensions_mut().insert(pass.clone());
         let answer = self.inner.call(request);
         Box::pin(async move {
-            if !writes {
-                return answer.await.map_err(Into::into);
-            }
             // What nobody has polled has sent nothing, so this is the last moment to ask.
             let scope = permit::current();
             let _ = pass.scope.set(scope.clone());
