@@ -2,13 +2,13 @@
 
 use crate::decimal::Decimal;
 use crate::kind::Kind;
-use crate::text::write_quoted;
 use ecow::EcoString;
 use indexmap::IndexMap;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
+use vela_gocompat::json::{Escapes, push_text};
 
 /// Fields of a struct, in order.
 pub type Fields = IndexMap<EcoString, Value, rustc_hash::FxBuildHasher>;
@@ -337,8 +337,8 @@ impl Value {
                 // Writing to a string never fails.
                 let _ = write!(out, "{n}");
             }
-            Self::String(s) => write_quoted(s, false, out),
-            Self::Bytes(b) => write_quoted(&base64_text(b), false, out),
+            Self::String(s) => push_text(out, s, Escapes::Least),
+            Self::Bytes(b) => push_text(out, &base64_text(b), Escapes::Least),
             Self::List(l) => {
                 out.push('[');
                 for (i, v) in l.iter().enumerate() {
@@ -355,7 +355,7 @@ impl Value {
                     if i > 0 {
                         out.push(',');
                     }
-                    write_quoted(k, false, out);
+                    push_text(out, k, Escapes::Least);
                     out.push(':');
                     v.write_json(out);
                 }

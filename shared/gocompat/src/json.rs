@@ -280,7 +280,6 @@ fn write_escaped<W: io::Write + ?Sized>(writer: &mut W, text: &str, html: bool) 
             b'<' if html => (b"\\u003c", 1),
             b'>' if html => (b"\\u003e", 1),
             b'&' if html => (b"\\u0026", 1),
-            // U+2028 and U+2029 end a line in JavaScript.
             0xe2 => match bytes.get(at + 1..at + 3) {
                 Some([0x80, 0xa8]) => (b"\\u2028", 3),
                 Some([0x80, 0xa9]) => (b"\\u2029", 3),
@@ -300,12 +299,14 @@ fn write_escaped<W: io::Write + ?Sized>(writer: &mut W, text: &str, html: bool) 
     writer.write_all(bytes.get(done..).unwrap_or_default())
 }
 
-/// What bytes of a text mean to [`push_quoted`].
+/// What bytes of a text mean to [`push_text`].
 mod class {
-    /// It is escaped, or may be.
+    /// It is escaped.
     pub(super) const ESCAPED: u8 = 1;
     /// It is escaped for HTML.
     pub(super) const HTML: u8 = 2;
+    /// U+2028 and U+2029 begin with it, which end a line in JavaScript.
+    pub(super) const SEPARATOR: u8 = 4;
 
     pub(super) static OF: [u8; 256] = {
         let mut of = [0; 256];
@@ -314,8 +315,8 @@ mod class {
             #[expect(clippy::indexing_slicing, reason = "there are as many bytes as classes")]
             {
                 of[byte] = match byte as u8 {
-                    // U+2028 and U+2029 begin with the last of these.
-                    0..0x20 | b'"' | b'\\' | 0xe2 => ESCAPED,
+                    0..0x20 | b'"' | b'\\' => ESCAPED,
+                    0xe2 => SEPARATOR,
                     b'<' | b'>' | b'&' => HTML,
                     _ => 0,
                 };
@@ -336,7 +337,28 @@ pub fn quoted(text: &str, html: bool) -> String {
 
 /// Adds a text as [`quoted`] gives it.
 pub fn push_quoted(out: &mut String, text: &str, html: bool) {
-    let escaped = class::ESCAPED | if html { class::HTML } else { 0 };
+    push_text(out, text, if html { Escapes::Html } else { Escapes::Separators });
+}
+
+/// What is escaped in a text besides quotes, backslashes and control characters.
+#[derive(Debug, Clone, Copy)]
+pub enum Escapes {
+    /// Nothing: JSON needs no more.
+    Least,
+    /// U+2028 and U+2029.
+    Separators,
+    /// These, and `<`, `>` and `&`.
+    Html,
+}
+
+/// Adds a text in quotes.
+pub fn push_text(out: &mut String, text: &str, escapes: Escapes) {
+    let escaped = class::ESCAPED
+        | match escapes {
+            Escapes::Least => 0,
+            Escapes::Separators => class::SEPARATOR,
+            Escapes::Html => class::SEPARATOR | class::HTML,
+        };
     let is_escaped = |byte: &u8| {
         let class = class::OF.get(usize::from(*byte)).copied().unwrap_or(class::ESCAPED);
         class & escaped != 0

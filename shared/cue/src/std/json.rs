@@ -8,9 +8,9 @@ use super::{BuiltinError, Lazy, Member, Param};
 use crate::decimal::Decimal;
 use crate::kind::Kind;
 use crate::limits::{Budget, LimitError};
-use crate::text::write_quoted;
 use crate::value::{Fields, Number, Value};
 use ecow::EcoString;
+use vela_gocompat::json::{Escapes, push_text};
 
 const DATA: &[Param] = &[Param::BYTES];
 
@@ -133,7 +133,7 @@ fn pay_for_quoted(text: &str, out: &str, budget: &mut Budget) -> Result<(), Limi
 
 /// A string as Go's encoder writes it without HTML escaping.
 pub(crate) fn write_string(text: &str, out: &mut String) {
-    write_quoted(text, true, out);
+    push_text(out, text, Escapes::Separators);
 }
 
 /// Reads one JSON value and nothing behind it.
