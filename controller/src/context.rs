@@ -1,6 +1,6 @@
 //! What every reconcile works with: the connection, the caches, the renderer and the settings.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub struct Settings {
     pub version: String,
     /// The shard whose Applications are handled; `None`: all Applications are.
     pub shard: Option<String>,
+    /// Revisions and trackers are labelled with the bucket of their Application, and selected by that.
+    pub label_records: bool,
     /// Applications without a version requirement are left alone.
     pub ignore_without_version: bool,
     /// Definitions without a version requirement are left alone.
@@ -252,6 +254,8 @@ pub struct Context {
     pub definition_changes: tokio::sync::Notify,
     /// Hashes of labels, annotations and spec of each definition at its last reconcile, by kind and key.
     pub seen_definitions: Mutex<HashMap<(&'static str, Key), u64>>,
+    /// The Applications with records that went out of sight, and how often; no more than there are Applications.
+    out_of_sight: Mutex<BTreeMap<Key, u64>>,
 }
 
 /// What a process connects and reads before its [`Context`] can be.
@@ -286,6 +290,31 @@ pub struct Parts {
 }
 
 impl Context {
+    /// A record of an Application is out of sight: deleted, or labelled as one of another bucket. Which of them, only the API server
+    /// knows, and it is asked before the next write for the Application.
+    pub(crate) fn read_again(&self, app: Key) {
+        let mut out_of_sight = self.out_of_sight.lock();
+        let times: &mut u64 = out_of_sight.entry(app).or_default();
+        *times = times.saturating_add(1);
+        if out_of_sight.len() > self.apps.len() {
+            // Those of deleted ones: nobody reads them any more.
+            out_of_sight.retain(|app, _| self.apps.get(app).is_some());
+        }
+    }
+
+    /// How often something of an Application went out of sight since it was read.
+    pub(crate) fn out_of_sight(&self, app: &Key) -> Option<u64> {
+        self.out_of_sight.lock().get(app).copied()
+    }
+
+    /// It was read after that had happened so many times.
+    pub(crate) fn in_sight(&self, app: &Key, times: Option<u64>) {
+        let mut out_of_sight = self.out_of_sight.lock();
+        if out_of_sight.get(app).copied() == times {
+            out_of_sight.remove(app);
+        }
+    }
+
     /// The generation of the share that the caches of revisions and trackers are filled for.
     #[must_use]
     pub fn records_listed(&self) -> u64 {
@@ -328,6 +357,7 @@ impl Context {
             users: crate::definition::users::Users::default(),
             definition_changes: tokio::sync::Notify::new(),
             seen_definitions: Mutex::default(),
+            out_of_sight: Mutex::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Watches that fill the caches of our own kinds, and the keys that a change of an object enqueues.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Resource;
@@ -209,11 +209,14 @@ pub(crate) fn start_records(
     let keep = move |revision, _| Revision::of(revision, &contents);
     let which = of_share(context, Whose::Namespaced);
     watch_kind!(tasks, end, client, context.revisions, ApplicationRevision, which, keep, {
-        let queue = Arc::clone(&queue);
+        let (queue, context) = (Arc::clone(&queue), Arc::downgrade(context));
         move |change: Change<Revision>| {
             // A revision that is gone is created again; the others are our own.
-            if let (Some(old), None) = (change.old, change.new) {
-                old.index().into_iter().for_each(|app| queue.add(app, Class::Drift));
+            if let (Some(old), None) = (change.old, change.new)
+                && let Some(app) = old.index()
+            {
+                out_of_sight(&context, &app);
+                queue.add(app, Class::Drift);
             }
         }
     });
@@ -225,10 +228,14 @@ pub(crate) fn start_records(
     let which = of_share(context, Whose::ClusterScoped);
     watch_kind!(tasks, end, client, context.trackers, ResourceTracker, which, keep, {
         let (queue, apps) = (Arc::clone(&queue), Arc::clone(&context.apps));
+        let context = Arc::downgrade(context);
         move |change: Change<Packed<ResourceTracker>>| {
-            let is_first = change.old.is_none();
+            let (is_first, is_gone) = (change.old.is_none(), change.new.is_none());
             let app = change.new.or(change.old).and_then(|tracker| tracker.index());
             app.into_iter().for_each(|app| {
+                if is_gone {
+                    out_of_sight(&context, &app);
+                }
                 let class = match urgency_of_parts(&apps, &app) {
                     // Listed after a start: the object that a settled Application has recorded did not drift.
                     Class::Drift if is_first => Class::Scan,
@@ -238,6 +245,12 @@ pub(crate) fn start_records(
             });
         }
     });
+}
+
+/// A record of an Application is not sent any more. Where labels select what is sent it may have another label.
+fn out_of_sight(context: &Weak<Context>, app: &Key) {
+    let context = context.upgrade().filter(|context| context.settings.label_records);
+    context.into_iter().for_each(|context| context.read_again(app.clone()));
 }
 
 /// How urgent a change of an Application is.

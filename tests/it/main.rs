@@ -28,6 +28,7 @@ mod faults;
 mod fleet;
 mod fleet_client;
 mod fleet_faults;
+mod fleet_labels;
 mod fleet_overload;
 mod fleet_unowned;
 mod gated;

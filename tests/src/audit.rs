@@ -36,6 +36,8 @@ pub struct Entry {
     pub received: String,
     /// Whether it only asked what a write would do.
     pub dry_run: bool,
+    /// It lists or watches what has a label that is none of some.
+    pub leaves_out: bool,
 }
 
 impl Entry {
@@ -66,6 +68,7 @@ impl Entry {
             credential: text("/user/extra/authentication.kubernetes.io~1credential-id/0"),
             received: text("/requestReceivedTimestamp"),
             dry_run: text("/requestURI").contains("dryRun=All"),
+            leaves_out: text("/requestURI").contains("+notin+"),
         })
     }
 

@@ -46,6 +46,7 @@ use vela_cluster::{ApiError, Identity};
 use crate::application::context::AppContext;
 use crate::cached::{Cached, Outline};
 use crate::evaluation;
+use crate::fleet::bucket_label;
 use crate::messages;
 use crate::queue::{Key, Next};
 
@@ -187,6 +188,10 @@ fn session<'c>(
         namespace: owner.namespace.clone(),
         uid: metadata.uid.clone().unwrap_or_default(),
         shard: facts::label(metadata, label::SCHEDULED_SHARD_ID).to_owned(),
+        bucket: ctx
+            .settings
+            .label_records
+            .then(|| bucket_label::value(&Key::new(owner.namespace.clone(), owner.name.clone()))),
     };
     // Upstream's gates for its two compressions; zstd counts where both are on.
     let compression = if gates.zstd_resource_tracker {

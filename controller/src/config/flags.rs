@@ -164,6 +164,10 @@ pub struct Flags {
     /// Applications wait, and so do those whose label names no pool.
     #[arg(long, default_value = "30s", value_parser = Fallback::parse)]
     pub(super) shard_fallback: Fallback,
+    /// With --sharding=auto: label revisions and trackers with the bucket of their Application, so that the API server sends each
+    /// replica only those that it keeps.
+    #[arg(long)]
+    pub(super) shard_label_records: bool,
     /// Version written to new Applications and compared with the version they require.
     #[arg(long, default_value = vela_api::KUBEVELA_VERSION)]
     pub(super) advertised_version: String,

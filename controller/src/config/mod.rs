@@ -92,6 +92,8 @@ pub struct Config {
     pub shard: Option<String>,
     /// Several replicas work, each on its share; `None`: one does.
     pub fleet: Option<(Pace, Pools)>,
+    /// Its revisions and trackers are labelled with the bucket of their Application.
+    pub label_records: bool,
     /// Our version, as Applications see it.
     pub version: String,
     /// Controllers to run.
@@ -291,6 +293,7 @@ impl TryFrom<Flags> for Config {
             shard_renew_deadline,
             shard_retry_period,
             shard_fallback,
+            shard_label_records,
             advertised_version,
             use_webhook,
             webhook_service,
@@ -435,6 +438,7 @@ impl TryFrom<Flags> for Config {
             ignore_without_version: ignore_app_without_controller_version,
             ignore_definitions_without_version: ignore_definition_without_controller_version,
             shard,
+            label_records: shard_label_records && fleet.is_some(),
             fleet,
             version: advertised_version,
             controllers,

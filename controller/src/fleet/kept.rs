@@ -9,16 +9,17 @@ use kube::api::{Api, ListParams};
 use vela_cluster::{Error, Keeping, Key};
 use vela_shard::{Buckets, Kept, bucket_of, share_of_new};
 
-use crate::context::Context;
+use crate::context::{Context, Settings};
 
-use super::{Fleet, Names, clock, lease};
+use super::{Fleet, Names, bucket_label, clock, lease};
 
 /// How the caches know it.
-pub(super) fn keeping(kept: &Kept) -> Keeping {
+pub(super) fn keeping(kept: &Kept, settings: &Settings) -> Keeping {
     let (generation, is_everything) = (kept.generation(), kept.buckets() == Buckets::ALL);
+    let selector = settings.label_records.then(|| bucket_label::selector(kept.buckets())).flatten();
     let kept = kept.clone();
     let since = move |app: &Key| kept.since(bucket_of(&app.namespace, &app.name));
-    Keeping { generation, since: Arc::new(since), is_everything }
+    Keeping { generation, since: Arc::new(since), selector, is_everything }
 }
 
 /// What a member is going to keep that is about to join: what the table gives it then. Without a table it is everything.
@@ -49,7 +50,7 @@ impl Fleet {
         let (is_other, is_filled) = state.keep(listed, clock::now());
         if is_other {
             // Under the lock: of two changes the later one counts.
-            context.share.set(keeping(&state.kept));
+            context.share.set(keeping(&state.kept, &context.settings));
         }
         drop(state);
         if is_filled {
@@ -60,7 +61,7 @@ impl Fleet {
     /// The caches keep this from their first list on.
     pub(crate) fn begin_with(&self, kept: Kept, context: &Context) {
         let mut state = self.state.lock();
-        context.share.set(keeping(&kept));
+        context.share.set(keeping(&kept, &context.settings));
         state.filled = kept.filled(0);
         state.kept = kept;
     }

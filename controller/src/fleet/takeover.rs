@@ -1,4 +1,4 @@
-//! The first reconcile of an Application after its bucket was taken over. The caches may be behind the last writes of its previous
+//! The first reconcile of an Application after its bucket was taken over, or after a record of it went out of sight. The caches may be behind the last writes of its previous
 //! owner, so before anything is written for it, it is read again: the Application, its revisions, its trackers. What is settled is
 //! decided from the caches first: for most of them there is nothing to do, and nothing is read.
 
@@ -36,8 +36,9 @@ impl Fleet {
             return Ok(Next::After(left));
         }
         let assignment = Arc::new(self.assignment(key));
-        let is_read =
-            self.is_read(key, &assignment) || context.apps.get(key).is_none_or(|app| is_new(&app));
+        let out_of_sight = context.out_of_sight(key);
+        let is_read = (self.is_read(key, &assignment) && out_of_sight.is_none())
+            || context.apps.get(key).is_none_or(|app| is_new(&app));
         // One that another version of the controller handles is left as it is.
         let ours = || context.apps.get(key).filter(|app| context.settings.handles(&app.outline));
         let moves = || ours().and_then(|app| self.next_pool(&app.outline));
@@ -64,6 +65,7 @@ impl Fleet {
                     return Ok(Next::After(Duration::ZERO));
                 }
                 self.note_read(key, &assignment);
+                context.in_sight(key, out_of_sight);
             }
             match moves() {
                 Some(pool) => self.hand_over(context, key, &assignment, &pool).await,

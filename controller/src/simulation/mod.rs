@@ -116,6 +116,7 @@ pub(super) struct World {
     allowed: (bool, AllowedTypes),
     /// Whose Applications are handled.
     shard: Option<String>,
+    label_records: bool,
     renderer: Arc<Renderer>,
     pool: Arc<Pool>,
     started: AtomicUsize,
@@ -170,6 +171,7 @@ impl World {
             keys: None,
             allowed: (true, AllowedTypes::All),
             shard: None,
+            label_records: false,
             renderer: Arc::new(Renderer::new(Options::default())),
             pool: Arc::new(Pool::new("cue", 1, 8).unwrap()),
             started: AtomicUsize::new(0),
@@ -236,6 +238,7 @@ impl World {
                 disable_component_revision: true,
                 version: "simulation".to_owned(),
                 shard: self.shard.clone(),
+                label_records: self.label_records,
                 ignore_without_version: false,
                 ignore_definitions_without_version: false,
                 acting: vela_cluster::Acting {

@@ -1,17 +1,20 @@
 //! Members of a fleet that keep only their share of revisions and trackers: one is killed, and who stood by for it goes on from its
-//! caches; two are killed, and the last one lists first what it did not keep. Nothing is decided from a cache that lacks a record.
+//! caches; two are killed, and the last one lists first what it did not keep. Nothing is decided from a cache that lacks a record: also
+//! where a record has the label of another bucket, so that its owner is not sent it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vela_api::Application;
 
+use kube::api::ObjectMeta;
 use serde_json::{Value, json};
-use vela_cluster::{Key, Store, Stored};
+use vela_api::names::label;
+use vela_cluster::{Key, Store, Stored, Whose};
 use vela_shard::{BUCKETS, Kept, MemberId, Slot, Table, bucket_of, share};
 
 use super::{NAMESPACE, Process, World, application, pools};
 use crate::application as reconciler;
-use crate::fleet::{Fleet, Pools, tests::refresh};
+use crate::fleet::{Fleet, Pools, bucket_label, tests::refresh};
 
 const MEMBERS: [&str; 3] = ["a_1", "b_1", "c_1"];
 const APPS: usize = 12;
@@ -32,11 +35,21 @@ impl Replica {
         replica
     }
 
+    /// The caches have what the API server has, but for what labels hide.
+    fn sync(&self, world: &World) {
+        world.sync(&self.process);
+        if world.label_records {
+            (0..APPS).for_each(|app| {
+                hide(self, world, app);
+            });
+        }
+    }
+
     /// A list of everything fills the caches for what is kept.
     fn list(&self, world: &World) {
         let context = &self.process.context;
         let keeping = context.share.now();
-        world.sync(&self.process);
+        self.sync(world);
         context.apps.retain(|one| keeping.keeps(Some(one.key())));
         context.apps.begin_list();
         for app in world.server.state.lock().all("applications") {
@@ -54,7 +67,7 @@ impl Replica {
     /// The watches bring what happened; what the caches are not filled for is not there.
     fn watch(&self, world: &World) {
         let context = &self.process.context;
-        world.sync(&self.process);
+        self.sync(world);
         context.apps.retain(|one| context.has_records_of(&one.key()));
         context.revisions.retain(|one| one.index().is_none_or(|app| context.has_records_of(&app)));
         context.trackers.retain(|one| one.index().is_none_or(|app| context.has_records_of(&app)));
@@ -212,5 +225,116 @@ async fn who_takes_over_has_kept_what_it_needs_or_lists_it_first() {
         }
         settle(&world, &replicas, &Arc::new(table.clone())).await;
         assert_eq!(uids(&world), made, "seed {seed}: nothing was made again");
+    }
+}
+
+const RECORDS: [(&str, Whose); 2] =
+    [("applicationrevisions", Whose::Namespaced), ("resourcetrackers", Whose::ClusterScoped)];
+
+/// The records of an Application with their kinds.
+fn records(world: &World, app: usize) -> Vec<(&'static str, Value)> {
+    let state = world.server.state.lock();
+    let of = |(plural, whose): (&'static str, Whose)| {
+        let all = state.all(plural).into_iter().cloned();
+        all.filter(move |one| whose.of(&metadata(one)) == Some(key(app)))
+            .map(move |one| (plural, one))
+    };
+    RECORDS.into_iter().flat_map(of).collect()
+}
+
+fn metadata(object: &Value) -> ObjectMeta {
+    serde_json::from_value(object["metadata"].clone()).unwrap()
+}
+
+/// Somebody labels all records of an Application as those of another bucket.
+fn mislabel(world: &World, app: usize) {
+    for (plural, mut record) in records(world, app) {
+        record["metadata"]["labels"][label::BUCKET] = json!("none");
+        world.server.by_another_writer(|state| {
+            state.put(plural, record);
+        });
+    }
+}
+
+/// The watches by labels do not bring what has another label; what was there before seems deleted.
+fn hide(replica: &Replica, world: &World, app: usize) -> usize {
+    let context = &replica.process.context;
+    let mut gone = 0;
+    for (plural, record) in records(world, app) {
+        let metadata = metadata(&record);
+        if bucket_label::is_right(&metadata, &key(app)) {
+            continue;
+        }
+        let name = Key::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap());
+        gone += usize::from(match plural {
+            "resourcetrackers" => context.trackers.remove(&name, "").is_some(),
+            _ => context.revisions.remove(&name, "").is_some(),
+        });
+    }
+    gone
+}
+
+#[tokio::test]
+async fn a_record_with_the_label_of_another_bucket_is_read_before_the_next_write() {
+    for is_restarted in [false, true] {
+        let mut world = World::new();
+        world.label_records = true;
+        world.server.by_another_writer(|state| {
+            for app in 0..APPS {
+                let mut app = application(&key(app).name, &[("c", &[&*format!("x{app}")], "1")]);
+                // Revisions have the labels of their Application, but not this one.
+                app["metadata"]["labels"][label::BUCKET] = json!("none");
+                state.put("applications", app);
+            }
+        });
+        let mut table = Table::new(BUCKETS);
+        table.join(&"a_1".into(), &"".into(), 1);
+        let slots: Vec<Slot> = table.slots().collect();
+        slots.iter().for_each(|slot| table.give(slot));
+        let table = Arc::new(table);
+        let mut replicas = [Replica::start(&world, "a_1", &table)];
+        settle(&world, &replicas, &table).await;
+        let all_labelled = || {
+            for app in 0..APPS {
+                for (plural, record) in records(&world, app) {
+                    let metadata = metadata(&record);
+                    assert!(bucket_label::is_right(&metadata, &key(app)), "{plural}: {metadata:?}");
+                }
+            }
+        };
+        all_labelled();
+        assert_eq!((records(&world, 0).len(), records(&world, 1).len()), (2, 2));
+        let before = uids(&world);
+        // One is edited so that an object of the old version has to go; one is deleted; one stays as it is.
+        for app in [0, 1, 2] {
+            mislabel(&world, app);
+        }
+        if is_restarted {
+            replicas = [Replica::start(&world, "a_1", &table)];
+        }
+        let [replica] = &replicas;
+        for app in [0, 1, 2] {
+            if !is_restarted {
+                assert_eq!(hide(replica, &world, app), 2);
+                replica.process.context.read_again(key(app));
+            }
+        }
+        world.server.by_another_writer(|state| {
+            let mut edited = state.get("applications", NAMESPACE, &key(0).name).cloned().unwrap();
+            edited["spec"]["components"][0]["properties"]["names"] = json!(["y0"]);
+            state.put("applications", edited);
+            state.delete("applications", NAMESPACE, &key(1).name);
+        });
+        settle(&world, &replicas, &table).await;
+        all_labelled();
+        let after = uids(&world);
+        assert!(records(&world, 1).is_empty(), "{:?}", records(&world, 1));
+        let names =
+            |names: [&str; 2]| names.map(|name| after.contains_key(&json!(name).to_string()));
+        assert_eq!(names(["x0", "x1"]), [false, false], "nothing is left behind");
+        assert_eq!(names(["y0", "x2"]), [true, true]);
+        for (name, uid) in after.iter().filter(|(name, _)| **name != "\"y0\"") {
+            assert_eq!(before.get(name), Some(uid), "{name} was made again");
+        }
     }
 }

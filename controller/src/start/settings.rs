@@ -60,6 +60,7 @@ pub(crate) fn settings(
         refers_to_namespace: config.refers_to_namespace,
         refers_to_clusters: config.refers_to_clusters,
         shard: config.shard.clone(),
+        label_records: config.label_records,
         disable_component_revision: config.disable_component_revision,
         version: config.version.clone(),
         ignore_without_version: config.ignore_without_version,

@@ -66,6 +66,8 @@ pub mod label {
     /// On a Namespace: which deletions of its Applications' objects ask first, where an Application says nothing about it. Not in
     /// the reference.
     pub const PRUNE: &str = "app.oam.dev/prune";
+    /// Bucket of the Application that a revision or a tracker belongs to: two hex digits.
+    pub const BUCKET: &str = "controller.core.oam.dev/bucket";
     /// Shard that owns the object.
     pub const SCHEDULED_SHARD_ID: &str = "controller.core.oam.dev/scheduled-shard-id";
     /// Shard that a Pod offers.

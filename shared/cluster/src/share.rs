@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use kube::api::ObjectMeta;
+use kube::runtime::watcher::Config;
+use tokio::sync::{Semaphore, watch};
 use vela_api::names::label;
 
 use crate::store::{Key, Stored};
@@ -21,12 +23,19 @@ pub struct Keeping {
     pub generation: u64,
     /// Whose objects are kept.
     pub since: Since,
+    /// A selector of the records among them, by the labels that say which part of them a record is in: it leaves out no record that is
+    /// kept, and none without a label. `None`: there are no labels.
+    pub selector: Option<Arc<str>>,
     /// Everybody's are.
     pub is_everything: bool,
 }
 
 /// What the caches of a process keep, and that it changed.
-pub struct Share(watch::Sender<Keeping>);
+pub struct Share {
+    keeping: watch::Sender<Keeping>,
+    /// What lists again since more is kept does so one kind after the other: the lists of all kinds at once would be the peak of memory.
+    turns: Arc<Semaphore>,
+}
 
 impl std::fmt::Debug for Keeping {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -36,35 +45,42 @@ impl std::fmt::Debug for Keeping {
 
 impl std::fmt::Debug for Share {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Share").field(&self.0.borrow().generation).finish()
+        f.debug_tuple("Share").field(&self.keeping.borrow().generation).finish()
     }
 }
 
 impl Default for Share {
     /// Everything is kept.
     fn default() -> Self {
-        Self(watch::Sender::new(Keeping {
+        let everything = Keeping {
             generation: 1,
             since: Arc::new(|_| Some(1)),
+            selector: None,
             is_everything: true,
-        }))
+        };
+        Self { keeping: watch::Sender::new(everything), turns: Arc::new(Semaphore::new(1)) }
     }
 }
 
 impl Share {
     /// From now on this is kept.
     pub fn set(&self, keeping: Keeping) {
-        self.0.send_replace(keeping);
+        self.keeping.send_replace(keeping);
     }
 
     /// What is kept now.
     #[must_use]
     pub fn now(&self) -> Keeping {
-        self.0.borrow().clone()
+        self.keeping.borrow().clone()
+    }
+
+    /// The one who has it lists.
+    pub(crate) fn turns(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.turns)
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<Keeping> {
-        self.0.subscribe()
+        self.keeping.subscribe()
     }
 }
 
@@ -75,13 +91,18 @@ pub enum Whose {
     Everybodys,
     /// It is an Application itself: of one that is not kept its head is.
     Application,
-    /// It is an Application's that its label names, in its own namespace.
+    /// It is a record of an Application that its label names, in its own namespace.
     Namespaced,
-    /// It is an Application's that its labels name.
+    /// It is a record of an Application that its labels name.
     ClusterScoped,
 }
 
 impl Whose {
+    /// Whether it is recorded of an Application.
+    pub(crate) const fn is_record(self) -> bool {
+        matches!(self, Self::Namespaced | Self::ClusterScoped)
+    }
+
     /// The Application of an object that was sent; `None`: it is kept in any case.
     pub(crate) fn of_sent(
         self,
@@ -100,6 +121,17 @@ impl Whose {
             .map(|name| Key::new(namespace, name))
     }
 
+    /// The same of one whose metadata were read.
+    #[must_use]
+    pub fn of(self, metadata: &ObjectMeta) -> Option<Key> {
+        let of = |part: &Option<String>| part.clone().unwrap_or_default();
+        let labels = metadata.labels.as_ref();
+        self.of_sent(
+            (&of(&metadata.namespace), &of(&metadata.name)),
+            labels.unwrap_or(&BTreeMap::new()),
+        )
+    }
+
     /// The same of one in a cache, whose index is its Application.
     pub(crate) fn of_stored<T: Stored>(self, object: &T) -> Option<Key> {
         match self {
@@ -111,6 +143,14 @@ impl Whose {
 }
 
 impl Keeping {
+    /// What is listed and watched of a kind.
+    pub(crate) fn narrow(&self, whose: Whose, config: &Config) -> Config {
+        match self.selector.as_ref().filter(|_| whose.is_record()) {
+            Some(selector) => config.clone().labels(selector),
+            None => config.clone(),
+        }
+    }
+
     /// Whether what belongs to an Application is kept; what belongs to none is.
     #[must_use]
     pub fn keeps(&self, app: Option<Key>) -> bool {
@@ -141,7 +181,7 @@ mod tests {
         let share = Share::default();
         assert!(share.now().keeps(Some(Key::new("n", "a"))));
         let since = Arc::new(|key: &Key| (key.name == "b").then_some(2));
-        share.set(Keeping { generation: 2, since, is_everything: false });
+        share.set(Keeping { generation: 2, since, selector: None, is_everything: false });
         assert!(!share.now().keeps(Some(Key::new("n", "a"))));
         assert!(share.now().keeps(Some(Key::new("n", "b"))) && share.now().keeps(None));
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
@@ -11,12 +12,20 @@ pub use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::observed::Guarded;
 use crate::share::{Keeping, Share, Whose};
 use crate::store::{Key, Store, Stored};
+
+/// How long a watch goes on that brings more than what is kept: until the fleet is at rest.
+const NARROWED_AFTER: Duration = Duration::from_secs(60);
+
+/// How long a list waits for those of other kinds. A kind that nobody answers for must not hold up the others.
+const TURN: Duration = Duration::from_secs(10);
 
 /// What happened to an object: its key, what was cached before, and whether it is there now.
 #[derive(Debug)]
@@ -79,8 +88,8 @@ pub struct Kind<'s> {
 }
 
 /// Watches a kind for ever. `trim` makes what is kept of an object, of the whole of it or for its head only; `on_change` is called for
-/// every change that is not the echo of a write of ours. What is not kept is not read. When more is to be kept than before, the kind
-/// is listed again while the watch goes on until the list is complete.
+/// every change that is not the echo of a write of ours. What is not kept is not read, and not sent as far as labels select. When more is
+/// to be kept than before, the kind is listed again while the watch goes on until the list is complete; when less is, a while later.
 pub async fn feed<K, T>(
     client: Client,
     kind: Kind<'_>,
@@ -95,22 +104,37 @@ pub async fn feed<K, T>(
     // An object nobody can read must not stop the watch; it is as if it were not there.
     let api: Api<Guarded<K>> = Api::all_with(client, &ApiResource::erase::<K>(&()));
     let resource = api.resource_url().to_owned();
-    let mut events = Relisted::new(|| events(&resource, api.clone(), config.clone()).boxed());
     let mut changes = share.subscribe();
     let mut keeping = changes.borrow_and_update().clone();
+    // Of the present share, which may be newer than what was seen of it: then it is seen next.
+    let begin = || {
+        let config = share.now().narrow(whose, &config);
+        events(&resource, api.clone(), config).boxed()
+    };
+    let mut events = Relisted::new(share.turns(), begin);
     // The generation that the last list began with.
     let mut generation = keeping.generation;
+    // When more is sent than what is kept, as of a moment ago: until when that is left so.
+    let mut narrows = None;
     let feeding = Feeding { resource: &resource, whose, store, trim, on_change };
     loop {
         let event = tokio::select! {
             event = events.next() => event,
             Ok(()) = changes.changed(), if whose != Whose::Everybodys => {
-                keeping = changes.borrow_and_update().clone();
+                let before = std::mem::replace(&mut keeping, changes.borrow_and_update().clone());
                 feeding.store.retain(|object| keeping.keeps(whose.of_stored(object)));
                 if keeping.generation > generation {
                     generation = keeping.generation;
                     events.relist();
+                    narrows = None;
+                } else if whose.is_record() && keeping.selector != before.selector {
+                    narrows = Some(Instant::now() + NARROWED_AFTER);
                 }
+                continue;
+            }
+            () = until(narrows) => {
+                narrows = None;
+                events.relist();
                 continue;
             }
         };
@@ -128,8 +152,18 @@ pub async fn feed<K, T>(
     }
 }
 
+/// Waits for a moment, if there is one.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The events of a watch that can be listed again: it goes on until the new list is complete.
 pub(crate) struct Relisted<'a, K, B> {
+    /// Whose turn it is to list again.
+    turns: Arc<Semaphore>,
     begin: B,
     present: Events<'a, K>,
     next: Option<Events<'a, K>>,
@@ -139,15 +173,16 @@ pub(crate) struct Relisted<'a, K, B> {
 
 type Events<'a, K> = BoxStream<'a, Result<Event<K>, WatchError>>;
 
-impl<'a, K, B: Fn() -> Events<'a, K>> Relisted<'a, K, B> {
-    pub(crate) fn new(begin: B) -> Self {
-        Self { present: begin(), begin, next: None, is_listed: false }
+impl<'a, K: Send + 'a, B: Fn() -> Events<'a, K>> Relisted<'a, K, B> {
+    pub(crate) fn new(turns: Arc<Semaphore>, begin: B) -> Self {
+        Self { turns, present: begin(), begin, next: None, is_listed: false }
     }
 
-    /// Lists again. A list in progress is abandoned.
+    /// Lists again, when no other kind does. A list in progress is abandoned.
     pub(crate) fn relist(&mut self) {
         if self.is_listed || self.next.is_some() {
-            (self.next, self.is_listed) = (Some((self.begin)()), true);
+            let next = in_turn(Arc::clone(&self.turns), (self.begin)());
+            (self.next, self.is_listed) = (Some(next), true);
         } else {
             self.present = (self.begin)();
         }
@@ -162,11 +197,8 @@ impl<'a, K, B: Fn() -> Events<'a, K>> Relisted<'a, K, B> {
             };
             match &event {
                 Some(Ok(Event::Init)) => {
-                    if !is_next
-                        && let Some(other) = self.next.take()
-                        && !self.is_listed
-                    {
-                        // The watch is over while the other list is in progress: two lists at a time would mix.
+                    if !is_next && let Some(other) = self.next.take() {
+                        // The watch is over: the other list is in progress, or is the right one to begin. Two at a time would mix.
                         self.present = other;
                         continue;
                     }
@@ -183,6 +215,20 @@ impl<'a, K, B: Fn() -> Events<'a, K>> Relisted<'a, K, B> {
             return event;
         }
     }
+}
+
+/// Begins when it is its turn, or has waited for that for long enough. The turn ends with the list, or with its first failure.
+fn in_turn<'a, K: Send + 'a>(turns: Arc<Semaphore>, events: Events<'a, K>) -> Events<'a, K> {
+    let acquired = async move { (timeout(TURN, turns.acquire_owned()).await, events) };
+    let listing = |(turn, events): (_, Events<'a, K>)| {
+        let mut turn = Some(turn);
+        events.inspect(move |event| {
+            if !matches!(event, Ok(Event::Init | Event::InitApply(_))) {
+                drop(turn.take());
+            }
+        })
+    };
+    futures::stream::once(acquired).flat_map(listing).boxed()
 }
 
 /// What a stream brings that may not be there.
@@ -409,7 +455,7 @@ mod tests {
     async fn of_applications_that_are_not_kept_the_heads_are() {
         let share = Share::default();
         let since = Arc::new(|app: &Key| (app.name == "none").then_some(1));
-        share.set(Keeping { generation: 1, since, is_everything: false });
+        share.set(Keeping { generation: 1, since, selector: None, is_everything: false });
         let store = Arc::new(Store::<Part>::default());
         let (heard, mut changes) = mpsc::unbounded_channel();
         let kind = Kind { config: Config::default(), share: &share, whose: Whose::Application };
@@ -483,7 +529,7 @@ mod tests {
         let share = Arc::new(Share::default());
         let keep = |generation, names: &'static str| {
             let since = Arc::new(move |app: &Key| names.contains(&*app.name).then_some(1));
-            share.set(Keeping { generation, since, is_everything: false });
+            share.set(Keeping { generation, since, selector: None, is_everything: false });
         };
         keep(1, "a");
         let (heard, mut changes) = mpsc::unbounded_channel();
@@ -520,6 +566,93 @@ mod tests {
         }
         assert_eq!((store.get(&Key::new("n", "a-v1")), *lists.borrow()), (None, 2));
         feed.abort();
+    }
+
+    /// Where labels select records, more are selected at once when more are kept, and fewer when less has been kept for a while.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_selected_follows_what_is_kept() {
+        let (heard, mut lists) = mpsc::unbounded_channel();
+        let service = service_fn(move |request: Request<Body>| {
+            let heard = heard.clone();
+            async move {
+                let uri = request.uri().to_string();
+                if uri.contains("watch=true") {
+                    return std::future::pending().await;
+                }
+                let selector = uri.split("labelSelector=").nth(1).unwrap_or_default();
+                let _ = heard.send(selector.split('&').next().unwrap_or_default().to_owned());
+                let list = json!({
+                    "apiVersion": "core.oam.dev/v1beta1", "kind": "ApplicationRevisionList",
+                    "metadata": {"resourceVersion": "5"}, "items": [revision("a", 1)],
+                });
+                Ok::<_, tower::BoxError>(Response::new(Body::from(serde_json::to_vec(&list)?)))
+            }
+        });
+        let share = Arc::new(Share::default());
+        let keep = |generation, selector: Option<&'static str>| {
+            let (since, is_everything) = (Arc::new(|_: &Key| Some(1)), selector.is_none());
+            share.set(Keeping {
+                generation,
+                since,
+                selector: selector.map(Arc::from),
+                is_everything,
+            });
+        };
+        keep(1, Some("b+notin+1"));
+        let store = Arc::new(Store::<ApplicationRevision>::default());
+        let (of_share, kept) = (Arc::clone(&share), Arc::clone(&store));
+        let feed = tokio::spawn(async move {
+            let kind =
+                Kind { config: Config::default(), share: &of_share, whose: Whose::Namespaced };
+            feed(Client::new(service, "default"), kind, kept, |it, _| it, |_| ()).await;
+        });
+        let mut next = async || lists.recv().await.expect("a list");
+        assert_eq!(next().await, "b%2Bnotin%2B1");
+        store.synced().await;
+        // More is kept, and then less: the first at once.
+        keep(2, None);
+        assert_eq!(next().await, "");
+        while store.listed() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let since = Instant::now();
+        keep(2, Some("b+notin+3"));
+        tokio::time::sleep(NARROWED_AFTER / 2).await;
+        keep(2, Some("b+notin+4"));
+        assert_eq!(next().await, "b%2Bnotin%2B4");
+        assert_eq!(since.elapsed().as_secs(), (NARROWED_AFTER + NARROWED_AFTER / 2).as_secs());
+        feed.abort();
+    }
+
+    /// One kind lists again after the other, but a list that hangs holds up nobody for long.
+    #[tokio::test(start_paused = true)]
+    async fn lists_are_made_in_turn() {
+        let turns = Arc::new(Semaphore::new(1));
+        let events = |all: Vec<Result<Event<u8>, WatchError>>, ends: bool| -> Events<'static, u8> {
+            let all = futures::stream::iter(all);
+            if ends { all.boxed() } else { all.chain(futures::stream::pending()).boxed() }
+        };
+        let list = || vec![Ok(Event::Init), Ok(Event::InitApply(1)), Ok(Event::InitDone)];
+        let begin = Instant::now();
+        let mut first = in_turn(Arc::clone(&turns), events(list(), true));
+        let mut second = in_turn(Arc::clone(&turns), events(list(), true));
+        assert!(first.next().await.is_some());
+        assert!(timeout(TURN / 2, second.next()).await.is_err(), "the first one lists");
+        assert!(first.next().await.is_some() && first.next().await.is_some());
+        assert!(second.next().await.is_some(), "the first list is complete");
+        assert_eq!(begin.elapsed(), TURN / 2);
+        drop(second);
+        let mut hangs = in_turn(Arc::clone(&turns), events(vec![Ok(Event::Init)], false));
+        assert!(hangs.next().await.is_some());
+        let begin = Instant::now();
+        let mut third = in_turn(Arc::clone(&turns), events(list(), true));
+        assert!(third.next().await.is_some());
+        assert_eq!(begin.elapsed(), TURN);
+        drop(hangs);
+        let failed = vec![Ok(Event::Init), Err(WatchError::NoResourceVersion)];
+        let mut fails = in_turn(Arc::clone(&turns), events(failed, false));
+        assert!(fails.next().await.is_some() && fails.next().await.is_some());
+        assert_eq!(turns.available_permits(), 1, "what fails lets others list");
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tracing::warn;
-use vela_api::names::annotation;
+use vela_api::names::{annotation, label};
 use vela_api::{AppStatus, Application, ApplicationRevision};
 use vela_apply::plan::PatchKind;
 use vela_cluster::packed::PackError;
@@ -15,6 +15,7 @@ use vela_cluster::{ApiError, Identity, RawResponse, Stored, Target};
 use vela_seal::{Content, Keys, Stamp, Subject};
 
 use crate::application::context::AppContext;
+use crate::fleet::bucket_label;
 use crate::queue::Key;
 use crate::revisions::Revision;
 
@@ -126,6 +127,12 @@ pub(in crate::application) fn draft(
     let number = revision::next_number(latest, seen);
     let name = format!("{}-v{number}", session.owner.name);
     let mut object = revision::object(app, &name, &hash, spec);
+    // Only the controller says which bucket it is in: what is there is the Application's.
+    let labels = object.metadata.labels.get_or_insert_default();
+    labels.remove(label::BUCKET);
+    if ctx.settings.label_records {
+        labels.insert(label::BUCKET.to_owned(), bucket_label::value(&key));
+    }
     let gates = &ctx.settings.gates;
     if gates.zstd_application_revision {
         "zstd".clone_into(&mut object.spec.compression.type_);

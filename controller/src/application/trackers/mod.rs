@@ -34,6 +34,8 @@ pub struct TrackedApplication {
     pub uid: String,
     /// Its shard, if it has one.
     pub shard: String,
+    /// Its bucket, if records are labelled with that.
+    pub bucket: Option<String>,
 }
 
 /// The trackers of one Application during one reconcile.

@@ -323,6 +323,9 @@ impl Trackers {
         if !owner.shard.is_empty() {
             labels.insert(names::label::SCHEDULED_SHARD_ID.to_owned(), owner.shard.clone());
         }
+        if let Some(bucket) = &owner.bucket {
+            labels.insert(names::label::BUCKET.to_owned(), bucket.clone());
+        }
         if !run.revision.is_empty() {
             labels.insert(names::label::APP_REVISION.to_owned(), run.revision.to_owned());
         }

@@ -3,6 +3,7 @@
 
 mod assign;
 mod judge;
+mod label_records;
 mod observe;
 mod report;
 mod root;
@@ -144,13 +145,14 @@ pub(crate) async fn start(
         stop: stop.clone(),
     });
     let mut tasks = JoinSet::new();
-    for task in 0..4_u8 {
+    for task in 0..5_u8 {
         let (runner, stop) = (Arc::clone(&runner), stop.clone());
         let work = async move {
             match task {
                 0 => runner.renew().await,
                 1 => runner.list().await,
                 2 => runner.watch().await,
+                3 => runner.label_records().await,
                 _ => runner.act().await,
             }
         };

@@ -155,7 +155,7 @@ impl Feeding {
     }
 
     /// Keeps a store as the cluster is.
-    async fn follow<'a, O: Brought>(
+    async fn follow<'a, O: Brought + 'a>(
         &self,
         begin: impl Fn() -> BoxStream<'a, Result<Event<O>, WatchError>>,
         watched: &Watched,
@@ -166,7 +166,7 @@ impl Feeding {
         let (mut before, mut listed) = (HashSet::new(), HashSet::new());
         // Bytes of a list that is not complete yet: it may never be.
         let mut incoming = Incoming { bytes: 0, takes_over: 0, charged: 0, account };
-        let mut events = Relisted::new(begin);
+        let mut events = Relisted::new(self.share.turns(), begin);
         let mut changes = self.share.subscribe();
         let mut keeping = changes.borrow_and_update().clone();
         let mut generation = keeping.generation;

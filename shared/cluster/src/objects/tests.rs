@@ -350,7 +350,7 @@ async fn of_other_replicas_objects_the_metadata_are_kept() {
     let share = Arc::new(Share::default());
     let keep = |generation, names: &'static str| {
         let since = Arc::new(move |app: &Key| names.contains(&*app.name).then_some(1));
-        share.set(Keeping { generation, since, is_everything: false });
+        share.set(Keeping { generation, since, selector: None, is_everything: false });
     };
     keep(1, "b");
     let of = |app: &str| {

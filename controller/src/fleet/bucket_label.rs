@@ -1,0 +1,115 @@
+//! The label with the bucket of the Application on each of its revisions and trackers (`--shard-label-records`): by it the API server
+//! sends a replica only the records that the replica keeps.
+//!
+//! The hash decides who works on an Application, the label only selects: a record without the label is sent to everybody, one with the
+//! wrong label is not sent to its owner. To its owner it seems deleted, so the owner reads the records of the Application from the
+//! API server before the next write for it (`Context::read_again`), and corrects the label of what it finds.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tracing::warn;
+use vela_api::names::label;
+use vela_apply::plan::PatchKind;
+use vela_cluster::{ApiError, Identity, Key, ObjectClient, RawResponse, Target, Whose};
+use vela_shard::{Buckets, bucket_of};
+
+use crate::application::facts;
+
+/// The value of the label: two hex digits.
+pub(crate) fn value(app: &Key) -> String {
+    format!("{:02x}", bucket_of(&app.namespace, &app.name))
+}
+
+/// What selects the records of some buckets, and those that have no label yet; `None`: these are all.
+pub(super) fn selector(buckets: Buckets) -> Option<Arc<str>> {
+    let others = Buckets::ALL.without(buckets);
+    if others.is_empty() {
+        return None;
+    }
+    let others: Vec<String> = others.iter().map(|bucket| format!("{bucket:02x}")).collect();
+    Some(format!("{} notin ({})", label::BUCKET, others.join(",")).into())
+}
+
+/// Whether a record has the label of its Application.
+pub(crate) fn is_right(metadata: &ObjectMeta, app: &Key) -> bool {
+    facts::label(metadata, label::BUCKET) == value(app)
+}
+
+/// Gives the version of a record that was read the label of its Application.
+///
+/// # Errors
+/// The API server's answer: somebody else may have written it in the meantime.
+pub(crate) async fn write<K: Resource<DynamicType = ()>>(
+    io: &ObjectClient,
+    metadata: &ObjectMeta,
+    app: &Key,
+) -> Result<RawResponse, ApiError> {
+    let (api_version, kind) = (K::api_version(&()), K::kind(&()));
+    let target = Target {
+        api_version: &api_version,
+        kind: &kind,
+        namespace: metadata.namespace.as_deref().unwrap_or_default(),
+        name: metadata.name.as_deref().unwrap_or_default(),
+    };
+    let body = json!({"metadata": {
+        "resourceVersion": metadata.resource_version,
+        "labels": {label::BUCKET: value(app)},
+    }});
+    io.patch(&target, "", (PatchKind::Merge, &body), false, &Identity::default()).await
+}
+
+/// A record as it is once it has the label of its Application. That it cannot be written is logged: the record is right but for that.
+pub(crate) async fn corrected<K>(io: &ObjectClient, record: K, whose: Whose) -> K
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Debug,
+{
+    let metadata = record.meta();
+    let Some(app) = whose.of(metadata).filter(|app| !is_right(metadata, app)) else {
+        return record;
+    };
+    match write::<K>(io, metadata, &app).await.and_then(|answer| answer.read()) {
+        Ok(written) => written,
+        Err(error) => {
+            let name = metadata.name.as_deref().unwrap_or_default();
+            warn!(%error, app = %app, record = name, "the label of the bucket could not be written");
+            record
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selector_names_all_other_buckets() {
+        assert_eq!(selector(Buckets::ALL), None);
+        let all_but = |out: &[u8]| Buckets::ALL.without(out.iter().copied().collect());
+        let text = selector(all_but(&[0x3f, 0, 0xa0])).unwrap();
+        assert_eq!(&*text, "controller.core.oam.dev/bucket notin (00,3f,a0)");
+        // A selector of nearly all of them is far below the limits of a request line.
+        assert!(
+            selector(all_but(&[1])).unwrap().len() < selector(Buckets::default()).unwrap().len()
+        );
+        assert!(selector(Buckets::default()).unwrap().len() < 1_000);
+    }
+
+    #[test]
+    fn the_label_is_the_bucket_of_the_application() {
+        let app = Key::new("shop", "front");
+        // printf shop/front | sha256sum | cut -c1-2
+        let is_right = |labels: serde_json::Value| {
+            let metadata = serde_json::from_value(json!({"labels": labels})).unwrap();
+            is_right(&metadata, &app)
+        };
+        assert!(is_right(json!({label::BUCKET: value(&app)})));
+        assert!(!is_right(json!({label::BUCKET: "zz"})));
+        assert!(!is_right(json!({})));
+        assert_eq!(value(&app), "0c");
+    }
+}

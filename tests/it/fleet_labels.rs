@@ -1,0 +1,149 @@
+//! Replicas that label revisions and trackers with the bucket of their Application: the API server sends each of them only what it
+//! keeps. What was recorded before is labelled; a wrong label hides a record from its owner, and nothing is lost by that.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList, PartialObjectMeta,
+    Patch, PatchParams,
+};
+use serde_json::json;
+use vela_api::names::label;
+use vela_shard::bucket_of;
+use vela_tests::audit;
+use vela_tests::fixtures::until;
+use vela_tests::release::applications;
+
+use super::fleet::{APPS, LIMIT, World, names};
+
+const FLAG: &str = "--shard-label-records";
+const KINDS: [(&str, &str); 2] =
+    [("ApplicationRevision", "applicationrevisions"), ("ResourceTracker", "resourcetrackers")];
+
+type Record = PartialObjectMeta<DynamicObject>;
+
+fn text<'r>(record: &'r Record, key: &str) -> &'r str {
+    record.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str)
+}
+
+impl World {
+    /// Another replica, which labels records.
+    async fn add_labelling(&mut self, name: &'static str) {
+        let replica = self.deployed.controller.replica(&self.cluster, name).unwrap();
+        let replica = replica.with_flags([FLAG.to_owned()]);
+        replica.start(&self.cluster).unwrap();
+        replica.ready().await.unwrap();
+        self.others.push(replica);
+    }
+
+    fn kind(&self, kind: &str, plural: &str) -> (Api<DynamicObject>, ApiResource) {
+        let resource = ApiResource {
+            group: "core.oam.dev".into(),
+            version: "v1beta1".into(),
+            api_version: "core.oam.dev/v1beta1".into(),
+            kind: kind.into(),
+            plural: plural.into(),
+        };
+        let api = match kind {
+            "ResourceTracker" => Api::all_with(self.client.clone(), &resource),
+            _ => Api::default_namespaced_with(self.client.clone(), &resource),
+        };
+        (api, resource)
+    }
+
+    /// The records of Applications of these tests.
+    async fn records(&self) -> Vec<(Api<DynamicObject>, Record)> {
+        let mut all = Vec::new();
+        for (kind, plural) in KINDS {
+            let (api, _) = self.kind(kind, plural);
+            let list: ObjectList<Record> = api.list_metadata(&ListParams::default()).await.unwrap();
+            let ours =
+                list.items.into_iter().filter(|it| text(it, label::APP_NAME).starts_with("app-"));
+            all.extend(ours.map(|record| (api.clone(), record)));
+        }
+        all
+    }
+
+    /// The Applications whose records do not all have the right label.
+    async fn unlabelled(&self) -> BTreeSet<String> {
+        let records = self.records().await;
+        let wrong = records.iter().filter(|(_, record)| {
+            let bucket = bucket_of("default", text(record, label::APP_NAME));
+            text(record, label::BUCKET) != format!("{bucket:02x}")
+        });
+        wrong.map(|(_, record)| text(record, label::APP_NAME).to_owned()).collect()
+    }
+
+    /// Somebody labels the records of an Application as those of all its other buckets in turn, so that no replica keeps them.
+    async fn mislabel(&self, app: &str) {
+        let other = bucket_of("default", app).wrapping_add(128);
+        let edit =
+            Patch::Merge(json!({"metadata": {"labels": {label::BUCKET: format!("{other:02x}")}}}));
+        for (api, record) in self.records().await {
+            if text(&record, label::APP_NAME) == app {
+                let name = record.metadata.name.unwrap();
+                api.patch_metadata(&name, &PatchParams::default(), &edit).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_are_labelled_and_a_wrong_label_loses_nothing() {
+    let mut world = World::of("fleet-labels", &[]).await;
+    // From before there were labels.
+    world.edit_all("1", LIMIT).await;
+    assert_eq!(world.unlabelled().await.len(), APPS);
+    for name in ["controller-2", "controller-3", "controller-4"] {
+        world.add_labelling(name).await;
+    }
+    world.deployed.controller.stop(Duration::from_secs(30)).unwrap();
+    world.balanced(3).await;
+    world.filled(3).await;
+    until("all records are labelled", 2 * LIMIT, async || world.unlabelled().await.is_empty())
+        .await;
+
+    // Who starts from now on is sent what it keeps.
+    let from = world.position();
+    world.others[0].kill().unwrap();
+    world.add_labelling("controller-5").await;
+    world.balanced(3).await;
+    world.filled(3).await;
+    let sent = audit::read(&world.cluster.audit_log(), from).unwrap();
+    let by_label: BTreeSet<&str> = sent
+        .iter()
+        .filter(|entry| entry.agent.ends_with("/controller-5") && entry.leaves_out)
+        .map(|entry| &*entry.resource)
+        .collect();
+    assert_eq!(by_label, KINDS.map(|(_, plural)| plural).into());
+    world.edit_all("2", LIMIT).await;
+    assert_eq!(world.unlabelled().await, BTreeSet::new());
+    world.is_exclusive(from, 3).await;
+
+    // One is edited, one deleted.
+    let all: Vec<String> = names().collect();
+    let (edited, deleted) = (&all[0], &all[1]);
+    world.mislabel(edited).await;
+    world.mislabel(deleted).await;
+    applications(world.client.clone()).delete(deleted, &DeleteParams::default()).await.unwrap();
+    world.apply(edited, "3").await;
+    until("the edit is served", LIMIT, async || world.value(edited).await.as_deref() == Some("3"))
+        .await;
+    until("the Application is gone", LIMIT, async || {
+        applications(world.client.clone()).get_opt(deleted).await.unwrap().is_none()
+    })
+    .await;
+    assert_eq!(world.value(deleted).await, None, "its objects went first");
+    until("no record is left, and all labels are right", LIMIT, async || {
+        let records = world.records().await;
+        let is_left = |(_, record): &(_, Record)| text(record, label::APP_NAME) == deleted;
+        !records.iter().any(is_left) && world.unlabelled().await.is_empty()
+    })
+    .await;
+    for name in all.iter().filter(|name| ![edited, deleted].contains(name)) {
+        assert_eq!(world.value(name).await.as_deref(), Some("2"), "{name}");
+    }
+    world.others[1..].iter().for_each(|replica| replica.check().unwrap());
+    world.cluster.stop();
+}
