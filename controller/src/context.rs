@@ -18,6 +18,7 @@ use crate::connections::Connections;
 use crate::definitions::Definitions;
 use crate::evaluation::Evaluator;
 use crate::events::Recorder;
+use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::queue::{Key, Queue};
 use crate::revisions::{self, Revision};
@@ -254,6 +255,8 @@ pub struct Context {
     pub definition_changes: tokio::sync::Notify,
     /// Hashes of labels, annotations and spec of each definition at its last reconcile, by kind and key.
     pub seen_definitions: Mutex<HashMap<(&'static str, Key), u64>>,
+    /// Which Applications and WorkflowRuns are set aside.
+    pub(crate) in_flight: Arc<InFlight>,
     /// The Applications with records that went out of sight, and how often; no more than there are Applications.
     out_of_sight: Mutex<BTreeMap<Key, u64>>,
 }
@@ -357,6 +360,7 @@ impl Context {
             users: crate::definition::users::Users::default(),
             definition_changes: tokio::sync::Notify::new(),
             seen_definitions: Mutex::default(),
+            in_flight: Arc::default(),
             out_of_sight: Mutex::default(),
         }
     }

@@ -19,6 +19,7 @@ use crate::application::policies;
 use crate::cached::Cached;
 use crate::context::Context;
 use crate::definition::wake;
+use crate::in_flight::Subject;
 use crate::queue::Class;
 use crate::revisions::Revision;
 
@@ -109,6 +110,9 @@ pub(crate) fn start(
             let mut class = urgency(&change);
             if let Some(context) = context.upgrade() {
                 context.users.note(&change.key, &context.apps);
+                if let Some(generation) = edited(&change) {
+                    context.in_flight.edited(Subject::application(&change.key), generation);
+                }
                 // What has to wait for a cluster anyway makes no edit wait that can be carried out: after a start there may be many.
                 if class == Class::Edit && change.new.as_ref().is_some_and(|it| waits(&context, it))
                 {
@@ -274,6 +278,12 @@ pub(crate) fn urgency_of_parts(apps: &Store<Cached>, key: &Key) -> Class {
 fn waits(context: &Context, app: &Cached) -> bool {
     let outline = &app.outline;
     !outline.is_deleting && outline.clusters.iter().any(|it| context.clusters.is_away(it))
+}
+
+/// The generation that somebody made now of an Application that is known. A first list shows none.
+fn edited(change: &Change<Cached>) -> Option<i64> {
+    let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
+    new.generation.filter(|_| new.generation != old.generation)
 }
 
 /// Whether a change is what somebody wants of an Application, and not what became of it.

@@ -15,7 +15,6 @@ use crate::context::Context;
 use crate::egress::calls::Calls;
 use crate::egress::notify::Notifier;
 use crate::evaluation::Account;
-use crate::in_flight::InFlight;
 use crate::plan::rehearsal::Rehearsal;
 use crate::queue::Key;
 use crate::traces::Traces;
@@ -60,8 +59,6 @@ pub struct AppContext {
     pub workflow_runs: Option<Arc<Self>>,
     /// Runs happen in a plan only.
     pub(crate) rehearsal: Option<Rehearsal>,
-    /// Which Applications are set aside.
-    pub(crate) in_flight: Arc<InFlight>,
     /// One entry for each Application; it goes with its Application.
     memories: Mutex<HashMap<Key, Arc<Mutex<AppCache>>>>,
 }
@@ -94,7 +91,6 @@ impl AppContext {
             planner: None,
             workflow_runs: None,
             rehearsal: None,
-            in_flight: Arc::default(),
             memories: Mutex::default(),
             shared,
         }

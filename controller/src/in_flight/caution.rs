@@ -10,7 +10,7 @@ use super::subject::{State, Subject};
 pub(super) const CAUTIOUS: Duration = Duration::from_secs(600);
 /// This many deaths in a row that nothing was noted of: then it was not among those that are the most likely.
 const MANY: u32 = 2;
-/// How many are remembered to have survived; with more of them some are noted twice.
+/// How many are remembered to have survived, or to have been edited; with more of them some are noted twice, or suspected too early.
 const MAX_SURVIVORS: usize = 100_000;
 
 /// Who is noted before it is reconciled.
@@ -21,13 +21,15 @@ pub(super) struct Caution {
     all: bool,
     /// The generations that survived a reconcile in this process, by the names of the record.
     survived: HashMap<String, i64>,
+    /// The generations that were made since the death, by the same names: none of them is its cause.
+    edited: HashMap<String, i64>,
 }
 
 impl Caution {
     /// The caution that this many unexplained deaths call for.
     pub(super) fn after(unexplained: u32, now: Instant) -> Self {
         let until = (unexplained > 0).then(|| now + CAUTIOUS);
-        Self { until, all: unexplained >= MANY, survived: HashMap::new() }
+        Self { until, all: unexplained >= MANY, ..Self::default() }
     }
 
     /// Whether it is noted before it is reconciled.
@@ -45,6 +47,18 @@ impl Caution {
         if self.until.is_some() && !self.all && self.survived.len() < MAX_SURVIVORS {
             self.survived.insert(subject.name(), generation);
         }
+    }
+
+    /// It was edited.
+    pub(super) fn edited(&mut self, subject: Subject<'_>, generation: i64) {
+        if self.until.is_some() && self.edited.len() < MAX_SURVIVORS {
+            self.edited.insert(subject.name(), generation);
+        }
+    }
+
+    /// Whether a generation was made since the death, as far as that is known.
+    pub(super) fn is_edited(&self, name: &str, generation: i64) -> bool {
+        self.edited.get(name) == Some(&generation)
     }
 
     /// Whether the time of caution is over now; once.
@@ -82,6 +96,8 @@ mod tests {
         let mut twice = Caution::after(2, now);
         twice.survived(subject, 2);
         assert_eq!(due(&twice), [true; 3]);
+        once.edited(subject, 3);
+        assert!(once.is_edited("n/a", 3) && !once.is_edited("n/a", 2) && !once.is_edited("n/b", 3));
         assert!(!twice.ends(now) && twice.ends(now + CAUTIOUS) && !twice.ends(now + CAUTIOUS));
         assert_eq!(due(&twice), [false; 3]);
     }

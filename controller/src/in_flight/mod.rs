@@ -182,6 +182,11 @@ impl InFlight {
         Some(entered)
     }
 
+    /// Somebody made a generation now: it is not what a process died over before.
+    pub(crate) fn edited(&self, subject: Subject<'_>, generation: i64) {
+        self.state.lock().caution.edited(subject, generation);
+    }
+
     /// A reconcile came to its end, whatever that was.
     pub(crate) fn survived(&self, subject: Subject<'_>, generation: i64) {
         let mut state = self.state.lock();
@@ -206,7 +211,9 @@ impl InFlight {
             // next two count as three.
             (state.record.unexplained, state.is_news) = (0, true);
         }
-        let is_news = state.record.note(in_flight);
+        let Noted { record, caution, .. } = &mut *state;
+        let is_news =
+            record.note(in_flight, |name, generation| caution.is_edited(name, generation));
         let record = (std::mem::take(&mut state.is_news) || is_news).then(|| state.record.clone());
         (record, state.asked)
     }
@@ -231,7 +238,7 @@ impl InFlight {
             state.record.begin("first", Timestamp::now());
         }
         for time in 0..times {
-            state.record.note(BTreeMap::from([(subject.name(), generation)]));
+            state.record.note(BTreeMap::from([(subject.name(), generation)]), |_, _| false);
             let next = format!("{}-{time}", state.record.leader);
             state.record.begin(&next, Timestamp::now());
         }
@@ -293,6 +300,16 @@ mod tests {
         in_flight.survived(a, 2);
         assert!(noted(&in_flight).is_empty());
         assert!(in_flight.enter(a, NEW).await.is_none(), "it survived");
+        // What was edited since is in flight, too, but did not cause that death.
+        in_flight.edited(a, 3);
+        let edited = in_flight.enter(a, Some(State { generation: 3, is_settled: false }));
+        let (record, _) = {
+            let mut edited = pin!(edited);
+            assert!(poll!(&mut edited).is_pending());
+            in_flight.note(BTreeMap::new())
+        };
+        let record = record.unwrap();
+        assert_eq!((record.in_flight.len(), record.edited.len()), (1, 1));
         // A Lease that takes no notes holds nobody up.
         assert!(in_flight.enter(b, NEW).await.is_some());
     }

@@ -5,7 +5,7 @@
 //! successors cautious (`caution.rs`). After [`MAX_DEATHS`] an Application or a WorkflowRun is set aside: not reconciled until its
 //! spec changes, or until an hour has passed. A reconcile that ends takes its deaths back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -45,6 +45,9 @@ pub(crate) struct Record {
     #[serde(rename = "underWay")]
     // processes of earlier versions wrote it, and read it after a rollback
     pub(crate) in_flight: BTreeMap<String, i64>,
+    /// What of that was edited since the last death that is not explained, so that it cannot be the cause.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) edited: BTreeSet<String>,
     /// What was in flight at deaths.
     pub(crate) deaths: BTreeMap<String, Death>,
 }
@@ -54,13 +57,16 @@ impl Record {
     ///
     /// A death that is explained leaves what was unexplained before: the first one that is noted is not the last one yet. What was
     /// alone in flight then is taken for the cause of one that was unexplained, too: its process was cautious, and had nothing else
-    /// in hand that was likely.
+    /// in hand that was likely. But what was edited in between did not cause the former: where processes are killed while
+    /// Applications are edited, somebody is always in flight.
     pub(crate) fn begin(&mut self, leader: &str, now: Timestamp) -> Vec<String> {
         let in_flight = std::mem::take(&mut self.in_flight);
+        let edited = std::mem::take(&mut self.edited);
         // Its own note, read again, is no death.
         let died = !self.leader.is_empty() && self.leader != leader;
         leader.clone_into(&mut self.leader);
-        let deaths = if self.unexplained > 0 && in_flight.len() == 1 { 2 } else { 1 };
+        let explains_two = self.unexplained > 0 && in_flight.len() == 1 && edited.is_empty();
+        let deaths = if explains_two { 2 } else { 1 };
         self.unexplained = match (died, in_flight.is_empty()) {
             (false, _) => 0,
             (true, true) => self.unexplained.saturating_add(1),
@@ -128,11 +134,18 @@ impl Record {
         // An empty leader is the sign for the next one that nobody died.
         (self.leader, self.unexplained) = (String::new(), 0);
         self.in_flight.clear();
+        self.edited.clear();
         is_news
     }
 
-    /// What is in flight now. Returns whether that is news.
-    pub(crate) fn note(&mut self, in_flight: BTreeMap<String, i64>) -> bool {
+    /// What is in flight now, and what of that was edited since the last death. Returns whether that is news.
+    pub(crate) fn note(
+        &mut self,
+        in_flight: BTreeMap<String, i64>,
+        is_edited: impl Fn(&str, i64) -> bool,
+    ) -> bool {
+        let edited = in_flight.iter().filter(|(name, generation)| is_edited(name, **generation));
+        self.edited = edited.map(|(name, _)| name.clone()).collect();
         let is_news = self.in_flight != in_flight;
         self.in_flight = in_flight;
         is_news
@@ -172,6 +185,9 @@ fn age(death: &Death, now: Timestamp) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nothing was edited.
+    const NONE: fn(&str, i64) -> bool = |_, _| false;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_700_000_000 + seconds).unwrap()
@@ -225,12 +241,12 @@ mod tests {
     #[test]
     fn an_end_in_order_and_ones_own_note_are_no_deaths() {
         let mut record = record(&[("n/a", 1)]);
-        assert!(record.note(BTreeMap::new()) && !record.note(BTreeMap::new()));
+        assert!(record.note(BTreeMap::new(), NONE) && !record.note(BTreeMap::new(), NONE));
         assert!(record.begin("next", at(0)).is_empty());
-        record.note(BTreeMap::from([("n/a".to_owned(), 1)]));
+        record.note(BTreeMap::from([("n/a".to_owned(), 1)]), NONE);
         assert!(record.begin("next", at(1)).is_empty());
         assert!(record.deaths.is_empty() && record.in_flight.is_empty());
-        record.note(BTreeMap::from([("n/a".to_owned(), 1)]));
+        record.note(BTreeMap::from([("n/a".to_owned(), 1)]), NONE);
         assert_eq!(record.begin("other", at(2)), ["n/a"]);
         assert_eq!(record.deaths_of("n/a"), 1);
         assert!(record.survived("n/a") && !record.survived("n/a"));
@@ -244,7 +260,7 @@ mod tests {
         record.begin("b", at(1));
         record.begin("c", at(2));
         assert_eq!(record.unexplained, 2);
-        record.note(BTreeMap::from([("n/a".to_owned(), 1)]));
+        record.note(BTreeMap::from([("n/a".to_owned(), 1)]), NONE);
         assert_eq!(record.begin("d", at(3)), ["n/a"]);
         assert_eq!(record.unexplained, 2, "it is not over yet");
         assert!(record.end() && !record.end());
@@ -254,15 +270,21 @@ mod tests {
 
     #[test]
     fn what_was_alone_in_flight_explains_a_death_before() {
-        for (unexplained, in_flight, set_aside) in
-            [(0, &["n/a"][..], false), (1, &["n/a"], true), (1, &["n/a", "n/b"], false)]
-        {
+        for (unexplained, in_flight, is_edited, set_aside) in [
+            (0, &["n/a"][..], false, [false, true]),
+            (1, &["n/a"], false, [true, true]),
+            (1, &["n/a", "n/b"], false, [false, true]),
+            (1, &["n/a"], true, [false, true]),
+        ] {
             let mut record = record(&[]);
             record.unexplained = unexplained;
-            record.in_flight = in_flight.iter().map(|key| ((*key).to_owned(), 1)).collect();
-            record.begin("next", at(0));
-            let found = record.set_aside("n/a", 1, at(0)).is_some();
-            assert_eq!(found, set_aside, "{unexplained}, {in_flight:?}");
+            for (next, set_aside) in set_aside.into_iter().enumerate() {
+                let noted = in_flight.iter().map(|key| ((*key).to_owned(), 1)).collect();
+                record.note(noted, |_, _| is_edited);
+                record.begin(&format!("next-{next}"), at(0));
+                let found = record.set_aside("n/a", 1, at(0)).is_some();
+                assert_eq!(found, set_aside, "{unexplained}, {in_flight:?}, {next}");
+            }
         }
     }
 
@@ -303,7 +325,7 @@ mod tests {
         let dead = record(&[]);
         let mut again = dead.clone();
         again.begin("again", at(0));
-        again.note(BTreeMap::from([("n/a".to_owned(), 1)]));
+        again.note(BTreeMap::from([("n/a".to_owned(), 1)]), NONE);
         for order in [[(&dead, false), (&again, true)], [(&again, true), (&dead, false)]] {
             let mut own = Record { leader: "own".to_owned(), ..Record::default() };
             let [first, second] = order;
