@@ -12,10 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::watch;
 
-/// Longest time between two rounds, even if no watch reports anything.
-pub const PERIOD: Duration = Duration::from_secs(60);
-/// Pause after a round that failed; it doubles up to the period. Also what a watch that failed is left alone for.
+/// Longest time between two rounds, even if no watch reports anything: watches miss nothing, and at rest nothing is read.
+pub const PERIOD: Duration = Duration::from_secs(6 * 3600);
+/// Pause after a round that failed; it doubles up to the longest. Also what a watch that failed is left alone for.
 const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Changes that follow each other so closely are one reason.
 const BURST: Duration = Duration::from_millis(50);
 
@@ -61,7 +62,7 @@ impl Rounds {
                 after.clamp(PAUSE, PERIOD)
             }
             None => {
-                self.pause = (self.pause * 2).min(PERIOD);
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
                 self.pause
             }
         };
@@ -107,7 +108,8 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(waits(&mut rounds, Some(3 * second)).await, 3_000);
         assert_eq!(waits(&mut rounds, Some(Duration::ZERO)).await, 500);
-        assert_eq!(waits(&mut rounds, Some(1_000 * second)).await, 60_000);
+        let period = PERIOD.as_millis();
+        assert_eq!(waits(&mut rounds, Some(PERIOD + second)).await, period);
         let mut pauses = Vec::new();
         for _ in 0..8 {
             pauses.push(waits(&mut rounds, None).await);
@@ -125,9 +127,10 @@ mod tests {
         events.unbounded_send(true).unwrap();
         assert_eq!(waits(&mut rounds, Some(PERIOD)).await, 50);
         events.unbounded_send(false).unwrap();
-        assert_eq!(waits(&mut rounds, Some(PERIOD)).await, 60_000);
+        let period = PERIOD.as_millis();
+        assert_eq!(waits(&mut rounds, Some(PERIOD)).await, period);
         drop(events);
-        assert_eq!(waits(&mut rounds, Some(PERIOD)).await, 60_000, "without watches too");
+        assert_eq!(waits(&mut rounds, Some(PERIOD)).await, period, "without watches too");
         let (mut ended, events, _) = self::rounds();
         ended.stop = stop.clone();
         events.unbounded_send(true).unwrap();
