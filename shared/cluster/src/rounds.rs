@@ -14,9 +14,9 @@ use crate::watch;
 
 /// Longest time between two rounds, even if no watch reports anything: watches miss nothing, and at rest nothing is read.
 pub const PERIOD: Duration = Duration::from_secs(6 * 3600);
-/// Pause after a round that failed; it doubles up to the longest. Also what a watch that failed is left alone for.
+/// Pause after a round that failed; it doubles up to the largest. Also what a watch that failed is left alone for.
 const PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Changes that follow each other so closely are one reason.
 const BURST: Duration = Duration::from_millis(50);
 
@@ -62,7 +62,7 @@ impl Rounds {
                 after.clamp(PAUSE, PERIOD)
             }
             None => {
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                self.pause = (self.pause * 2).min(MAX_PAUSE);
                 self.pause
             }
         };
