@@ -56,7 +56,13 @@ impl World {
     }
 
     pub(super) async fn add(&mut self, name: &'static str) {
+        self.add_with(name, None).await;
+    }
+
+    /// Another replica, with a flag in addition to those of the first one.
+    pub(super) async fn add_with(&mut self, name: &'static str, flag: Option<String>) {
         let replica = self.deployed.controller.replica(&self.cluster, name).unwrap();
+        let replica = replica.with_flags(flag);
         replica.start(&self.cluster).unwrap();
         replica.ready().await.unwrap();
         self.others.push(replica);
@@ -354,11 +360,7 @@ const ANNOTATION: &str = "controller.core.oam.dev/shard";
 impl World {
     /// Another replica, of a pool.
     pub(super) async fn add_to_pool(&mut self, name: &'static str, pool: &str) {
-        let replica = self.deployed.controller.replica(&self.cluster, name).unwrap();
-        let replica = replica.with_flags([format!("--shard-id={pool}")]);
-        replica.start(&self.cluster).unwrap();
-        replica.ready().await.unwrap();
-        self.others.push(replica);
+        self.add_with(name, Some(format!("--shard-id={pool}"))).await;
     }
 
     async fn label(&self, name: &str, shard: Option<&str>) {

@@ -5,21 +5,23 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList, PartialObjectMeta,
-    Patch, PatchParams,
+    Api, DeleteParams, DynamicObject, ListParams, ObjectList, PartialObjectMeta, Patch, PatchParams,
 };
 use serde_json::json;
 use vela_api::names::label;
+use vela_api::{ApplicationRevision, ResourceTracker};
 use vela_shard::bucket_of;
 use vela_tests::audit;
-use vela_tests::fixtures::until;
+use vela_tests::fixtures::{resource, until};
 use vela_tests::release::applications;
 
 use super::fleet::{APPS, LIMIT, World, names};
 
 const FLAG: &str = "--shard-label-records";
-const KINDS: [(&str, &str); 2] =
-    [("ApplicationRevision", "applicationrevisions"), ("ResourceTracker", "resourcetrackers")];
+const KINDS: [(&str, &str); 2] = [
+    (ApplicationRevision::KIND, "applicationrevisions"),
+    (ResourceTracker::KIND, "resourcetrackers"),
+];
 
 type Record = PartialObjectMeta<DynamicObject>;
 
@@ -30,33 +32,22 @@ fn text<'r>(record: &'r Record, key: &str) -> &'r str {
 impl World {
     /// Another replica, which labels records.
     async fn add_labelling(&mut self, name: &'static str) {
-        let replica = self.deployed.controller.replica(&self.cluster, name).unwrap();
-        let replica = replica.with_flags([FLAG.to_owned()]);
-        replica.start(&self.cluster).unwrap();
-        replica.ready().await.unwrap();
-        self.others.push(replica);
+        self.add_with(name, Some(FLAG.to_owned())).await;
     }
 
-    fn kind(&self, kind: &str, plural: &str) -> (Api<DynamicObject>, ApiResource) {
-        let resource = ApiResource {
-            group: "core.oam.dev".into(),
-            version: "v1beta1".into(),
-            api_version: "core.oam.dev/v1beta1".into(),
-            kind: kind.into(),
-            plural: plural.into(),
-        };
-        let api = match kind {
-            "ResourceTracker" => Api::all_with(self.client.clone(), &resource),
+    fn kind(&self, kind: &str) -> Api<DynamicObject> {
+        let resource = resource(vela_api::V1BETA1, kind);
+        match kind {
+            ResourceTracker::KIND => Api::all_with(self.client.clone(), &resource),
             _ => Api::default_namespaced_with(self.client.clone(), &resource),
-        };
-        (api, resource)
+        }
     }
 
     /// The records of Applications of these tests.
     async fn records(&self) -> Vec<(Api<DynamicObject>, Record)> {
         let mut all = Vec::new();
-        for (kind, plural) in KINDS {
-            let (api, _) = self.kind(kind, plural);
+        for (kind, _) in KINDS {
+            let api = self.kind(kind);
             let list: ObjectList<Record> = api.list_metadata(&ListParams::default()).await.unwrap();
             let ours =
                 list.items.into_iter().filter(|it| text(it, label::APP_NAME).starts_with("app-"));
@@ -75,7 +66,7 @@ impl World {
         wrong.map(|(_, record)| text(record, label::APP_NAME).to_owned()).collect()
     }
 
-    /// Somebody labels the records of an Application as those of all its other buckets in turn, so that no replica keeps them.
+    /// Somebody labels the records of an Application as those of another bucket.
     async fn mislabel(&self, app: &str) {
         let other = bucket_of("default", app).wrapping_add(128);
         let edit =

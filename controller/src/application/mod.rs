@@ -188,10 +188,10 @@ fn session<'c>(
         namespace: owner.namespace.clone(),
         uid: metadata.uid.clone().unwrap_or_default(),
         shard: facts::label(metadata, label::SCHEDULED_SHARD_ID).to_owned(),
-        bucket: ctx
-            .settings
-            .label_records
-            .then(|| bucket_label::value(&Key::new(owner.namespace.clone(), owner.name.clone()))),
+        bucket: bucket_label::of_new(
+            &ctx.settings,
+            &Key::new(owner.namespace.clone(), owner.name.clone()),
+        ),
     };
     // Upstream's gates for its two compressions; zstd counts where both are on.
     let compression = if gates.zstd_resource_tracker {

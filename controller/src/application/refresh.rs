@@ -51,14 +51,11 @@ pub(crate) async fn read(context: &AppContext, key: &Key) -> Result<(), ApiError
         // Deleted; the watch has yet to say so.
         None => context.drop(key, ""),
     }
-    let is_labelled = context.settings.label_records;
     let version = revisions.metadata.resource_version.unwrap_or_default();
     // What the cache has and the list has not was deleted; the watch has yet to say so.
     let found: Vec<Key> = revisions.items.iter().map(|one| one.key()).collect();
-    for mut revision in revisions.items {
-        if is_labelled {
-            revision = bucket_label::corrected(&context.io, revision, Whose::Namespaced).await;
-        }
+    for revision in revisions.items {
+        let revision = bucket_label::corrected(context, revision, Whose::Namespaced).await;
         // As new as what is known: nothing to say.
         let _ = context.revisions.put(Revision::of(revision, &context.revision_contents));
     }
@@ -69,10 +66,8 @@ pub(crate) async fn read(context: &AppContext, key: &Key) -> Result<(), ApiError
     }
     let version = trackers.metadata.resource_version.unwrap_or_default();
     let found: Vec<Key> = trackers.items.iter().map(|one| one.key()).collect();
-    for mut tracker in trackers.items {
-        if is_labelled {
-            tracker = bucket_label::corrected(&context.io, tracker, Whose::ClusterScoped).await;
-        }
+    for tracker in trackers.items {
+        let mut tracker = bucket_label::corrected(context, tracker, Whose::ClusterScoped).await;
         // What cannot be expanded says so when it is read.
         let _ = tracker.expand();
         let _ = context.trackers.put(Packed::of(&tracker));

@@ -19,10 +19,16 @@ use vela_cluster::{ApiError, Identity, Key, ObjectClient, RawResponse, Target, W
 use vela_shard::{Buckets, bucket_of};
 
 use crate::application::facts;
+use crate::context::{Context, Settings};
 
 /// The value of the label: two hex digits.
-pub(crate) fn value(app: &Key) -> String {
+fn value(app: &Key) -> String {
     format!("{:02x}", bucket_of(&app.namespace, &app.name))
+}
+
+/// The label of new records of an Application, if records are labelled.
+pub(crate) fn of_new(settings: &Settings, app: &Key) -> Option<String> {
+    settings.label_records.then(|| value(app))
 }
 
 /// What selects the records of some buckets, and those that have no label yet; `None`: these are all.
@@ -63,16 +69,20 @@ pub(crate) async fn write<K: Resource<DynamicType = ()>>(
     io.patch(&target, "", (PatchKind::Merge, &body), false, &Identity::default()).await
 }
 
-/// A record as it is once it has the label of its Application. That it cannot be written is logged: the record is right but for that.
-pub(crate) async fn corrected<K>(io: &ObjectClient, record: K, whose: Whose) -> K
+/// A record as it is once it has the label of its Application, if records are labelled. That it cannot be written is logged: the
+/// record is right but for that.
+pub(crate) async fn corrected<K>(context: &Context, record: K, whose: Whose) -> K
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Debug,
 {
+    if !context.settings.label_records {
+        return record;
+    }
     let metadata = record.meta();
     let Some(app) = whose.of(metadata).filter(|app| !is_right(metadata, app)) else {
         return record;
     };
-    match write::<K>(io, metadata, &app).await.and_then(|answer| answer.read()) {
+    match write::<K>(&context.io, metadata, &app).await.and_then(|answer| answer.read()) {
         Ok(written) => written,
         Err(error) => {
             let name = metadata.name.as_deref().unwrap_or_default();

@@ -130,9 +130,9 @@ pub(in crate::application) fn draft(
     // Only the controller says which bucket it is in: what is there is the Application's.
     let labels = object.metadata.labels.get_or_insert_default();
     labels.remove(label::BUCKET);
-    if ctx.settings.label_records {
-        labels.insert(label::BUCKET.to_owned(), bucket_label::value(&key));
-    }
+    labels.extend(
+        bucket_label::of_new(&ctx.settings, &key).map(|bucket| (label::BUCKET.to_owned(), bucket)),
+    );
     let gates = &ctx.settings.gates;
     if gates.zstd_application_revision {
         "zstd".clone_into(&mut object.spec.compression.type_);
