@@ -5,7 +5,8 @@
 //! aggregator turn repetitions into counter updates: a write each. Here an event that says nothing
 //! new is not written at all. An event is new when the object never had it, when something of the
 //! other type (Normal, Warning) was said since, or, for a Warning that persists, when the API server
-//! is about to forget it; then its counter goes up.
+//! is about to forget it; then its counter goes up. Like the reference's client, it writes `BURST` events about an object
+//! at once and one every `REFILL` after that: an Application that is edited all the time does not fill the API server.
 //!
 //! Our own: kube's recorder writes events.k8s.io only, and counts repetitions by another rule.
 
@@ -38,6 +39,12 @@ const MAX_WAITING: usize = 512;
 const WRITERS: usize = 4;
 /// The API server forgets events after an hour; a persisting Warning is renewed before.
 const RENEW_AFTER: Duration = Duration::from_secs(50 * 60);
+/// Events about one object that may follow each other at once.
+const BURST: u32 = 25;
+/// After them, one in this time.
+const REFILL: Duration = Duration::from_secs(5 * 60);
+/// So many more, if they are Warnings: a failure is reported also where edits have used the burst up.
+const FOR_WARNINGS: u32 = 10;
 /// How long an event lets other requests pass.
 const YIELD_LIMIT: Duration = Duration::from_secs(3);
 /// This many moments without a request in a row are a pause: what follows a write of ours in the cluster is over, too.
@@ -98,6 +105,37 @@ struct History {
     turn: u64,
     last: Option<Severity>,
     touched: Instant,
+    allowance: Allowance,
+}
+
+/// How many events may be written about one object: a bucket of tokens.
+#[derive(Clone, Copy)]
+struct Allowance {
+    tokens: u32,
+    /// When the last token was added.
+    filled: Instant,
+}
+
+impl Allowance {
+    const fn full(now: Instant) -> Self {
+        Self { tokens: BURST + FOR_WARNINGS, filled: now }
+    }
+
+    /// Takes a token, if one is left for an event of this severity.
+    fn take(&mut self, severity: Severity, now: Instant) -> bool {
+        let periods = now.duration_since(self.filled).as_secs() / REFILL.as_secs();
+        let periods = u32::try_from(periods).unwrap_or(u32::MAX);
+        if self.tokens.saturating_add(periods) >= BURST + FOR_WARNINGS {
+            *self = Self::full(now);
+        } else {
+            self.tokens += periods;
+            self.filled += REFILL * periods;
+        }
+        let kept = if severity == Severity::Normal { FOR_WARNINGS } else { 0 };
+        let is_free = self.tokens > kept;
+        self.tokens -= u32::from(is_free);
+        is_free
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -149,6 +187,7 @@ impl Correlator {
             turn: 0,
             last: None,
             touched: now,
+            allowance: Allowance::full(now),
         });
         history.touched = now;
         let severity = key.severity;
@@ -158,8 +197,8 @@ impl Correlator {
             let fading = severity == Severity::Warning && now - emitted.at >= RENEW_AFTER;
             emitted.turn != history.turn || fading
         });
-        if let Some(emitted) = known.filter(|_| !is_news) {
-            history.emitted.push((hash, emitted));
+        if !is_news || !history.allowance.take(severity, now) {
+            history.emitted.extend(known.map(|emitted| (hash, emitted)));
             return None;
         }
         if history.emitted.len() >= MAX_EVENTS {
@@ -433,10 +472,38 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn events_about_one_object_are_limited() {
+        let mut talk = Talk::new();
+        let mut edit = 0;
+        let mut written = |talk: &mut Talk, severity, count: usize| {
+            (0..count)
+                .filter(|_| {
+                    edit += 1;
+                    let once = format!("app-v{edit}");
+                    let key = key(severity, "Reason", &once);
+                    talk.0.record(&app(), key, talk.1, time()).is_some()
+                })
+                .count()
+        };
+        assert_eq!(written(&mut talk, Severity::Normal, 100), 25);
+        assert_eq!(written(&mut talk, Severity::Warning, 100), 10, "a failure is still reported");
+        talk.1 += Duration::from_secs(299);
+        assert_eq!(written(&mut talk, Severity::Warning, 10), 0);
+        talk.1 += Duration::from_secs(602);
+        assert_eq!(written(&mut talk, Severity::Warning, 10), 3);
+        assert_eq!(written(&mut talk, Severity::Normal, 10), 0);
+        talk.1 += Duration::from_secs(24 * 3600);
+        assert_eq!(written(&mut talk, Severity::Normal, 100), 25);
+        let other = About { uid: "u2".to_owned(), ..app() };
+        let key = key(Severity::Normal, "Reason", "");
+        assert!(talk.0.record(&other, key, talk.1, time()).is_some(), "another object has its own");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn memory_is_bounded() {
         let mut talk = Talk::new();
         for index in 0..3 * MAX_EVENTS {
-            talk.1 += Duration::from_secs(1);
+            talk.1 += REFILL;
             assert_eq!(talk.record(Severity::Warning, &format!("R{index}")), Some(1));
         }
         let object = talk.0.id(&app());
