@@ -6,7 +6,7 @@ use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt};
-use vela_api::names::annotation;
+use vela_api::names::{annotation, label};
 
 use crate::audit::Entry;
 use crate::cluster::Cluster;
@@ -103,6 +103,22 @@ pub async fn is_balanced(client: &Client, members: usize) -> Result<bool> {
     Ok(buckets.len() == members
         && buckets.values().sum::<usize>() == BUCKETS
         && most.zip(least).is_some_and(|(most, least)| most - least <= 1))
+}
+
+/// Whether every revision and tracker has the label with its bucket.
+///
+/// # Errors
+/// When they cannot be listed.
+pub async fn is_labelled(client: &Client) -> Result<bool> {
+    let lacking = ListParams::default().labels(&format!("!{}", label::BUCKET)).limit(1);
+    for kind in ["ApplicationRevision", "ResourceTracker"] {
+        let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind);
+        let api = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+        if !api.list_metadata(&lacking).await?.items.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Who holds a Lease of the release.

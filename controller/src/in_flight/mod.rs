@@ -22,6 +22,7 @@ use caution::Caution;
 pub(crate) use notes::Notes;
 pub(crate) use queues::Queues;
 use record::Record;
+pub(crate) use record::retry_after;
 use slow::Reported;
 pub(crate) use subject::{State, Subject};
 

@@ -3,7 +3,7 @@
 //! A process that leads notes what it is at when that takes long, and takes the note back at its end. Whoever leads next finds
 //! what was in flight when its predecessor died, and counts a death for each. One that died before anything was noted makes its
 //! successors cautious (`caution.rs`). After [`MAX_DEATHS`] an Application or a WorkflowRun is set aside: not reconciled until its
-//! spec changes, or until an hour has passed. A reconcile that ends takes its deaths back.
+//! spec changes, or until [`retry_after`] has passed. A reconcile that ends takes its deaths back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,12 +15,20 @@ use super::caution::CAUTIOUS;
 
 /// Processes that die over one before it is set aside.
 pub(crate) const MAX_DEATHS: u32 = 2;
-/// How long it is set aside before it is tried once more.
-pub(crate) const RETRY: Duration = Duration::from_secs(3600);
-/// How long a death is remembered.
-const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+/// How long it is set aside at first before it is tried once more.
+const RETRY: Duration = Duration::from_secs(3600);
+/// How long it is set aside at the most.
+const MAX_RETRY: Duration = Duration::from_secs(24 * 3600);
+/// How long a death is remembered: longer than any pause, so that the next one is not the first again.
+const REMEMBERED: Duration = Duration::from_secs(2 * 24 * 3600);
 /// How many are remembered: the record is one small object.
 const MAX_REMEMBERED: usize = 200;
+
+/// How long one is set aside over which so many processes died: an hour, and twice as long after each death of a retry.
+pub(crate) fn retry_after(deaths: u32) -> Duration {
+    let doublings = deaths.saturating_sub(MAX_DEATHS).min(8);
+    (RETRY * 2_u32.pow(doublings)).min(MAX_RETRY)
+}
 
 /// What is known of one that was in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,7 +162,8 @@ impl Record {
     /// How long it is still set aside.
     pub(crate) fn set_aside(&self, key: &str, generation: i64, now: Timestamp) -> Option<Duration> {
         let death = self.deaths.get(key)?;
-        let left = RETRY.checked_sub(age(death, now)).filter(|left| !left.is_zero())?;
+        let left = retry_after(death.count).checked_sub(age(death, now));
+        let left = left.filter(|left| !left.is_zero())?;
         // One death may be chance: the node went, or another one took the memory.
         (death.count >= MAX_DEATHS && death.generation == generation).then_some(left)
     }
@@ -223,9 +232,18 @@ mod tests {
         // It kills again: set aside at once.
         record.in_flight.insert("n/a".to_owned(), 1);
         dies(&mut record, 4000, &[]);
-        assert!(is_aside(&record, "n/a", 1, 4001));
+        assert!(is_aside(&record, "n/a", 1, 4000 + 7199), "for twice as long");
+        assert!(!is_aside(&record, "n/a", 1, 4000 + 7200));
         record.survived("n/a");
         assert!(!is_aside(&record, "n/a", 1, 4001));
+    }
+
+    #[test]
+    fn retries_come_less_and_less_often() {
+        let hours = [0, 1, 2, 3, 4, 5, 6, 7, 8, u32::MAX]
+            .map(|deaths| retry_after(deaths).as_secs() / 3600);
+        assert_eq!(hours, [1, 1, 1, 2, 4, 8, 16, 24, 24, 24]);
+        assert!(MAX_RETRY < REMEMBERED, "a retry that kills counts on");
     }
 
     #[test]
@@ -352,7 +370,7 @@ mod tests {
         }
         assert_eq!(record.deaths.len(), MAX_REMEMBERED);
         assert!(record.deaths.contains_key("n/498") && !record.deaths.contains_key("n/0"));
-        dies(&mut record, 500 + 24 * 3600, &[]);
+        dies(&mut record, 500 + 2 * 24 * 3600, &[]);
         assert_eq!(record.deaths.len(), 1, "only what was in flight then");
     }
 

@@ -33,10 +33,14 @@ pub(crate) fn budget_spent(budget: Duration) -> String {
 
 /// An Application or a WorkflowRun over which processes died.
 #[must_use]
-pub(crate) fn set_aside(kind: &str, deaths: u32) -> String {
+pub(crate) fn set_aside(kind: &str, deaths: u32, pause: Duration) -> String {
+    let pause = match pause.as_secs() / 3600 {
+        1 => "an hour".to_owned(),
+        hours => format!("{hours} hours"),
+    };
     format!(
         "set aside: {deaths} processes of the controller died while they reconciled this {kind}; it will be retried when its \
-         spec is edited, or after an hour"
+         spec is edited, or after {pause}"
     )
 }
 

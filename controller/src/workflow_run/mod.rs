@@ -30,7 +30,7 @@ use crate::application::workflow::{self, run::Run};
 use crate::application::workflow_owner::{OwnerKind, WorkflowOwner};
 use crate::evaluation;
 use crate::events::Severity;
-use crate::in_flight::Subject;
+use crate::in_flight::{Subject, retry_after};
 use crate::messages;
 use crate::queue::{Key, Next};
 
@@ -70,7 +70,7 @@ pub async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
     let run = ctx.runs.store.get(key).filter(|run| is_due(run, version, strict))?;
     let generation = run.metadata.generation.unwrap_or_default();
     let (left, deaths) = ctx.in_flight.set_aside(Subject::run(key), generation)?;
-    let message = messages::set_aside(WorkflowRun::KIND, deaths);
+    let message = messages::set_aside(WorkflowRun::KIND, deaths, retry_after(deaths));
     let wanted = status::set_aside(&run.status, &message, ctx.clock.now());
     // Written once, not at every attempt to reconcile it.
     if wanted.conditions != run.status.conditions {

@@ -11,7 +11,7 @@ use vela_cluster::ApiError;
 use crate::application::context::AppContext;
 use crate::events::Severity;
 use crate::guard::Ended;
-use crate::in_flight::Subject;
+use crate::in_flight::{Subject, retry_after};
 use crate::messages;
 use crate::queue::{Key, Next};
 
@@ -139,7 +139,7 @@ pub(crate) async fn set_aside(ctx: &AppContext, key: &Key) -> Option<Duration> {
     let generation = known.generation.unwrap_or_default();
     let (left, deaths) = ctx.in_flight.set_aside(Subject::application(key), generation)?;
     let Ok(Some(app)) = ctx.application(key).await else { return Some(left) };
-    let message = messages::set_aside("application", deaths);
+    let message = messages::set_aside("application", deaths, retry_after(deaths));
     let mut wanted = app.status.clone();
     let now = Timestamp::now();
     let synced = Condition::new(types::SYNCED, "False", reason::SET_ASIDE, &*message, now);

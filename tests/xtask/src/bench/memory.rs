@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// How many replicas share the Applications; only their memory is measured then
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
     members: u8,
+    /// With members: the records are labelled with their buckets, and each replica keeps only those of its own
+    #[arg(long, requires = "members")]
+    label_records: bool,
     #[command(flatten)]
     setup: Setup,
 }
@@ -41,7 +44,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let options = bench_env::resynced_each(args.resync);
     if args.members > 1 {
-        let options = fleet::sharing(options);
+        let mut options = fleet::sharing(options);
+        if args.label_records {
+            options.values.push("sharding.labelRecords=true".to_owned());
+        }
         return bench_env::with(&args.setup, options, async |bench_env| {
             share(args, bench_env).await
         });
@@ -138,6 +144,9 @@ async fn share(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     let step = Step::start(format!("{count} replicas, and the end of as many"));
     let all = fleet::replicas(cluster, &bench_env.deployed, args.members.saturating_mul(2)).await?;
     until("all share", limit, async || fleet::is_balanced(client, 2 * count).await).await?;
+    if args.label_records {
+        until("records are labelled", limit, async || fleet::is_labelled(client).await).await?;
+    }
     let (ends, stay) = all.split_at(count - 1);
     for (left, replica) in (count..2 * count).rev().zip(std::iter::once(controller).chain(ends)) {
         replica.stop(Duration::from_secs(30))?;

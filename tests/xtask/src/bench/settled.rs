@@ -13,8 +13,11 @@ use kube::core::TypeMeta;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use vela_api::names::{annotation, label};
-use vela_api::{Application, ApplicationRevision, ResourceTracker, annotation_of, hash};
+use vela_api::{
+    Application, ApplicationRevision, ObjectMeta, ResourceTracker, annotation_of, hash,
+};
 use vela_seal::{Content as _, Stamp, Subject};
+use vela_shard::bucket_of;
 use vela_tests::deploy::stamp_keys;
 use vela_tests::fixtures::resource;
 use vela_tests::progress::Step;
@@ -190,11 +193,13 @@ impl Settled {
         let uid = app.metadata.uid.clone().context("no uid")?;
         hashes.push((self.uid.clone(), uid));
         for one in &revisions {
-            let one = renamed::<ApplicationRevision>(one, names, &hashes)?.to_stored()?;
+            let mut one = renamed::<ApplicationRevision>(one, names, &hashes)?.to_stored()?;
+            relabel(&mut one.metadata, names);
             write(client, serde_json::to_value(stamped_revision(one)?)?).await?;
         }
         for one in &self.trackers {
-            let one = renamed::<ResourceTracker>(one, names, &hashes)?.to_stored()?;
+            let mut one = renamed::<ResourceTracker>(one, names, &hashes)?.to_stored()?;
+            relabel(&mut one.metadata, names);
             write(client, serde_json::to_value(one)?).await?;
         }
         for one in &self.objects {
@@ -291,6 +296,13 @@ fn renamed<T: serde::Serialize + serde::de::DeserializeOwned>(
         text = text.replace(old, new);
     }
     Ok(serde_json::from_str(&text)?)
+}
+
+/// The bucket of a record is that of its Application.
+fn relabel(record: &mut ObjectMeta, names: &Names) {
+    if let Some(bucket) = record.labels.as_mut().and_then(|all| all.get_mut(label::BUCKET)) {
+        *bucket = format!("{:02x}", bucket_of(&names.namespace, &names.name));
+    }
 }
 
 /// The hash that an object has of its manifest, and that which it must have.
