@@ -33,7 +33,7 @@ pub(super) struct World {
 impl World {
     /// One replica that would share, with flags in addition to those of the chart.
     pub(super) async fn of(name: &'static str, flags: &[&str]) -> Self {
-        let cluster = Cluster::start(name).await.unwrap();
+        let cluster = Cluster::start_lean(name).await.unwrap();
         let values = vec!["sharding.mode=auto".to_owned()];
         let controller_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let options = Options { values, controller_flags, ..Options::default() };

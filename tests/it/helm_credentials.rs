@@ -84,7 +84,7 @@ async fn the_configuration_of_docker_gives_credentials_for_a_registry() {
     let registry = server(Settings { tls: true, password: true }).await;
     let trusted = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(trusted.path(), registry.certificate()).unwrap();
-    let cluster = Cluster::start("helm-docker").await.unwrap();
+    let cluster = Cluster::start_lean("helm-docker").await.unwrap();
     let tenant = Tenant::new(&cluster, "team").await.unwrap();
     let trusted = ("SSL_CERT_FILE".to_owned(), trusted.path().to_string_lossy().into_owned());
     let options = Options { controller_env: vec![trusted], ..reaching_loopback() };

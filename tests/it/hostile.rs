@@ -207,7 +207,7 @@ async fn attackers(cluster: &Cluster) -> Vec<Attacker> {
 async fn ten_hostile_tenants_hurt_nobody() {
     let long = std::env::var_os("VELA_LONG_TESTS").is_some();
     let (count, time) = if long { (50, 600) } else { (12, 20) };
-    let cluster = Cluster::start("hostile").await.unwrap();
+    let cluster = Cluster::start_lean("hostile").await.unwrap();
     let options = Options {
         // The attack is on the workers: without this the request would be refused at once.
         controller_flags: vec!["--workflow-egress-deny=none".to_owned()],

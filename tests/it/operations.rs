@@ -388,7 +388,7 @@ async fn what_never_becomes_healthy_is_given_up_and_an_edit_mends_it() {
 /// The process dies while an answer is awaited: nobody knows whether the request was acted upon.
 #[tokio::test]
 async fn a_request_whose_end_nobody_knows_is_reported_and_not_sent_again() {
-    let cluster = Cluster::start("kill").await.unwrap();
+    let cluster = Cluster::start_lean("kill").await.unwrap();
     // built once, by whoever needs the programs first
     drop(deployed().await);
     let deployed = Deployed::start(&cluster, &binaries(), &reaching_loopback()).await.unwrap();

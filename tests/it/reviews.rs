@@ -50,7 +50,7 @@ fn components(image: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_authentication_only_what_may_need_a_patch_is_asked_for_one() {
-    let cluster = Cluster::start("reviews").await.unwrap();
+    let cluster = Cluster::start_lean("reviews").await.unwrap();
     let deployed = deployed(&cluster, "authentication.enabled=false").await;
     let client = cluster.client().await.unwrap();
     let components = components("nginx:2");
@@ -114,7 +114,7 @@ fn users() -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_authentication_an_edit_that_decides_nothing_needs_no_patch() {
-    let cluster = Cluster::start("authors").await.unwrap();
+    let cluster = Cluster::start_lean("authors").await.unwrap();
     let deployed = deployed(&cluster, "authentication.enabled=true").await;
     let own = cluster.client().await.unwrap();
     apply_all(&own, users()).await.unwrap();

@@ -34,7 +34,7 @@ fn policy(name: &str, global: bool, template: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_change_what_is_deployed_and_nothing_is_written_afterwards() {
-    let cluster = Cluster::start("scoped").await.unwrap();
+    let cluster = Cluster::start_lean("scoped").await.unwrap();
     let gates =
         "--feature-gates=EnableApplicationScopedPolicies=true,EnableGlobalPolicies=true".to_owned();
     let options = Options {

@@ -45,7 +45,7 @@ async fn label(api: &Api<DynamicObject>, name: &str, value: Option<&str>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_who_may_use_a_shard_chooses_it() {
-    let cluster = Cluster::start("shard-rights").await.unwrap();
+    let cluster = Cluster::start_lean("shard-rights").await.unwrap();
     let options =
         Options { values: vec!["sharding.restrict=true".to_owned()], ..Options::default() };
     let _deployed = Deployed::start(&cluster, &binaries(), &options).await.unwrap();

@@ -45,7 +45,7 @@ async fn is_touched(api: &Api<DynamicObject>, name: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shard_handles_its_own_applications_only() {
-    let cluster = Cluster::start("shards").await.unwrap();
+    let cluster = Cluster::start_lean("shards").await.unwrap();
     let flags = ["--enable-sharding", "--shard-id=master", "--schedulable-shards=master,shard-1"];
     let options =
         Options { controller_flags: flags.map(str::to_owned).to_vec(), ..Options::default() };

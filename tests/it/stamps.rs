@@ -117,7 +117,7 @@ fn has_doubt(app: &DynamicObject) -> bool {
 }
 
 async fn started(name: &str) -> (Table, Deployed) {
-    let cluster = Cluster::start(name).await.unwrap();
+    let cluster = Cluster::start_lean(name).await.unwrap();
     let values = vec!["authentication.enabled=true".to_owned()];
     let options = Options { values, ..Options::default() };
     let deployed = Deployed::start(&cluster, &binaries(), &options).await.unwrap();
@@ -350,7 +350,7 @@ async fn what_is_written_while_no_webhook_answers_is_nobodys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_written_before_authentication_is_nobodys() {
-    let cluster = Cluster::start("switched").await.unwrap();
+    let cluster = Cluster::start_lean("switched").await.unwrap();
     let options = |on: &str| Options {
         values: vec![format!("authentication.enabled={on}")],
         ..Options::default()

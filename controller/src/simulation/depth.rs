@@ -1,6 +1,6 @@
-//! How much of what may happen is simulated: a sample in the loop of an edit and its tests, everything in CI.
+//! How much of what may happen is simulated: a small sample in the loop of an edit and its tests, a third in CI, everything in long runs.
 
-/// Of so many deaths or histories one is simulated, as `cargo xtask test --quick` wants it. An odd number: those that take turns at
+/// Of so many deaths or histories one is simulated, as `cargo xtask test` wants it. An odd number: those that take turns at
 /// dying before and after a write stay so.
 const SAMPLE: &str = "VELA_SAMPLE";
 

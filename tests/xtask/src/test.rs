@@ -12,6 +12,7 @@ use vela_tests::deploy::{Binaries, Profile};
 use vela_tests::material;
 
 use crate::failures::Failures;
+use crate::side_by_side::{self, Depth};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -78,18 +79,23 @@ impl Reading {
 
 type Step = (&'static str, fn() -> Result<Outcome>);
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 8] = [
     ("formatting", || cargo(&FORMATTING)),
     LINTS,
     DOCUMENTATION,
     ("repository rules", || cargo(&["test", "--workspace", "--locked", "--test", "tidy"])),
     ("tests", tests),
+    ("examples of the documentation", || cargo(&["test", "--workspace", "--locked", "--doc"])),
+    ("integration tests", || cargo(&["test", "--workspace", "--locked", "--test", "it"])),
     ("charts", charts),
 ];
 
 /// In the loop of an edit and its tests: nothing here needs a control plane, and what can run side by side does.
-const QUICK_STEPS: [Step; 3] =
-    [LINTS, DOCUMENTATION, ("formatting, repository rules and tests", crate::quick::run)];
+const QUICK_STEPS: [Step; 3] = [
+    LINTS,
+    DOCUMENTATION,
+    ("formatting, repository rules and tests", || side_by_side::run(Depth::Quick)),
+];
 
 pub(crate) const FORMATTING: [&str; 3] = ["fmt", "--all", "--check"];
 
@@ -140,13 +146,12 @@ pub(crate) fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
     line
 }
 
-/// Unit, corpus, documentation and integration tests. What the integration tests need is built
-/// first, where its progress can be seen.
+/// Unit and corpus tests. What they and the integration tests need is built first, where its progress can be seen.
 fn tests() -> Result<Outcome> {
     Programs::ready()?;
     Programs::helm()?;
     Binaries::with_gateway(Profile::Dev)?;
-    cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
+    side_by_side::run(Depth::Full)
 }
 
 /// The documentation of the crates below `shared/`, without that of dependencies: links that lead nowhere are errors. The

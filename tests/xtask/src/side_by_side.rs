@@ -1,7 +1,7 @@
-//! The checks of `cargo xtask test --quick`: formatting, the rules of the repository and the test programs of libraries and deployables
-//! run side by side, since many of their tests wait for time limits. Only what fails shows its output.
+//! Test programs side by side, since many of their tests wait for time limits, and some have one test that takes long.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -14,26 +14,65 @@ use vela_tests::material;
 
 use crate::test::{FORMATTING, Outcome, line, seed};
 
-/// What is tested, as arguments of `cargo test`: of the package of integration tests only the rules of the repository.
-const TESTED: [&[&str]; 2] =
-    [&["--workspace", "--exclude", "vela-tests"], &["--workspace", "--test", "tidy"]];
+/// Tests that simulate or explore try one of so many of their cases.
+const SAMPLE: &str = "VELA_SAMPLE";
 
-/// Tests that simulate or explore try one of so many of their cases. An odd number: cases that take turns stay so.
-const SAMPLE: (&str, &str) = ("VELA_SAMPLE", "27");
+/// How much is tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Formatting, the rules of the repository and the test programs of libraries and deployables. Only what fails shows its output.
+    Quick,
+    /// All test programs without a step of their own.
+    Full,
+}
+
+impl Depth {
+    /// What is built, as arguments of `cargo test`.
+    const fn tested(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::Quick => {
+                &[&["--workspace", "--exclude", "vela-tests"], &["--workspace", "--test", "tidy"]]
+            }
+            Self::Full => &[&["--workspace"]],
+        }
+    }
+
+    /// Test programs that another step runs.
+    const fn left_out(self) -> &'static [&'static str] {
+        match self {
+            Self::Quick => &[],
+            Self::Full => &["it", "tidy"],
+        }
+    }
+
+    /// An odd number: cases that take turns stay so.
+    fn sample(self) -> OsString {
+        let number = match self {
+            Self::Quick => "27",
+            Self::Full if std::env::var_os("VELA_LONG_TESTS").is_some() => "1",
+            Self::Full => "3",
+        };
+        std::env::var_os(SAMPLE).unwrap_or_else(|| number.into())
+    }
+}
 
 /// A command whose output is that of tests.
 struct Job {
+    depth: Depth,
     name: String,
     command: Command,
     /// Jobs with the largest programs begin first: they take longest as a rule.
     bytes: u64,
 }
 
-pub(crate) fn run() -> Result<Outcome> {
+pub(crate) fn run(depth: Depth) -> Result<Outcome> {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut jobs = vec![formatting()];
-    for tested in TESTED {
-        jobs.extend(programs(tested, cores)?);
+    let mut jobs = Vec::new();
+    if depth == Depth::Quick {
+        jobs.push(formatting());
+    }
+    for tested in depth.tested() {
+        jobs.extend(programs(depth, tested, cores)?);
     }
     jobs.sort_by_key(|job| std::cmp::Reverse(job.bytes));
     let jobs = Mutex::new(VecDeque::from(jobs));
@@ -55,7 +94,7 @@ pub(crate) fn run() -> Result<Outcome> {
 }
 
 /// Builds test programs.
-fn programs(tested: &[&str], cores: usize) -> Result<Vec<Job>> {
+fn programs(depth: Depth, tested: &[&str], cores: usize) -> Result<Vec<Job>> {
     let output = material::cargo()
         .args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"])
         .args(tested)
@@ -70,7 +109,8 @@ fn programs(tested: &[&str], cores: usize) -> Result<Vec<Job>> {
     built
         .lines()
         .filter_map(executable)
-        .map(|(package, program)| job(&package, &program, cores))
+        .filter(|(_, program)| !depth.left_out().contains(&&*name(program)))
+        .map(|(package, program)| job(depth, &package, &program, cores))
         .collect()
 }
 
@@ -85,34 +125,39 @@ fn executable(message: &str) -> Option<(PathBuf, PathBuf)> {
     Some((package.to_owned(), program.into()))
 }
 
-fn job(package: &Path, program: &Path, cores: usize) -> Result<Job> {
+/// The name of a test program, without the hash in that of its file.
+fn name(program: &Path) -> String {
+    let file = program.file_stem().unwrap_or_default().to_string_lossy();
+    file.rsplit_once('-').map_or(&*file, |(name, _)| name).to_owned()
+}
+
+fn job(depth: Depth, package: &Path, program: &Path, cores: usize) -> Result<Job> {
     let bytes =
         std::fs::metadata(program).with_context(|| format!("no {}", program.display()))?.len();
     let mut command = Command::new(program);
     // Simulations wait for their own time limits as much as they compute.
     command.current_dir(package).env("RUST_TEST_THREADS", (cores * 3).to_string());
     let folder = package.strip_prefix(material::workspace()).unwrap_or(package);
-    let file = program.file_stem().unwrap_or_default().to_string_lossy();
-    let name = file.rsplit_once('-').map_or(&*file, |(name, _)| name);
-    Ok(Job { name: format!("{} {name}", folder.display()), command, bytes })
+    Ok(Job { depth, name: format!("{} {}", folder.display(), name(program)), command, bytes })
 }
 
 fn formatting() -> Job {
     let mut command = material::cargo();
     command.args(FORMATTING);
-    Job { name: "formatting".into(), command, bytes: u64::MAX }
+    Job { depth: Depth::Quick, name: "formatting".into(), command, bytes: u64::MAX }
 }
 
 fn perform(mut job: Job) -> Outcome {
     let since = Instant::now();
-    let output = job.command.envs([seed()]).env(SAMPLE.0, SAMPLE.1).stdin(Stdio::null()).output();
+    let output =
+        job.command.envs([seed()]).env(SAMPLE, job.depth.sample()).stdin(Stdio::null()).output();
     let outcome = match &output {
         Ok(output) => {
             Outcome::read(&String::from_utf8_lossy(&output.stdout), output.status.success())
         }
         Err(_) => Outcome::default(),
     };
-    if !outcome.ok {
+    if job.depth == Depth::Full || !outcome.ok {
         match output {
             Ok(output) => print!(
                 "{}{}",
@@ -143,5 +188,6 @@ mod tests {
         assert_eq!(executable(&message(true, "null")), None);
         assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
         assert_eq!(executable("running 3 tests"), None);
+        assert_eq!(name(Path::new("/t/deps/vela_a-12")), "vela_a");
     }
 }
