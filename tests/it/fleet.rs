@@ -32,8 +32,12 @@ pub(super) struct World {
 
 impl World {
     /// One replica that would share, with flags in addition to those of the chart.
-    pub(super) async fn of(name: &'static str, flags: &[&str]) -> Self {
-        let cluster = Cluster::start_lean(name).await.unwrap();
+    pub(super) async fn of(name: &str, flags: &[&str]) -> Self {
+        Self::on(Cluster::start_lean(name).await.unwrap(), flags).await
+    }
+
+    /// The same, on a control plane.
+    pub(super) async fn on(cluster: Cluster, flags: &[&str]) -> Self {
         let values = vec!["sharding.mode=auto".to_owned()];
         let controller_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let options = Options { values, controller_flags, ..Options::default() };

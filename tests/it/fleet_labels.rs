@@ -12,6 +12,7 @@ use vela_api::names::label;
 use vela_api::{ApplicationRevision, ResourceTracker};
 use vela_shard::bucket_of;
 use vela_tests::audit;
+use vela_tests::cluster::Cluster;
 use vela_tests::fixtures::{resource, until};
 use vela_tests::release::applications;
 
@@ -82,7 +83,8 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_are_labelled_and_a_wrong_label_loses_nothing() {
-    let mut world = World::of("fleet-labels", &[]).await;
+    // Revisions go with their Application only where somebody collects garbage.
+    let mut world = World::on(Cluster::start("fleet-labels").await.unwrap(), &[]).await;
     // From before there were labels.
     world.edit_all("1", LIMIT).await;
     assert_eq!(world.unlabelled().await.len(), APPS);
