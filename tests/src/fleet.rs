@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use vela_api::names::{annotation, label};
 
 use crate::audit::Entry;
 use crate::cluster::Cluster;
 use crate::deploy::{Deployed, NAMESPACE, Options, Program, RELEASE};
+use crate::fixtures::resource;
 
 /// Buckets of a pool.
 const BUCKETS: usize = 256;
@@ -112,8 +113,8 @@ pub async fn is_balanced(client: &Client, members: usize) -> Result<bool> {
 pub async fn is_labelled(client: &Client) -> Result<bool> {
     let lacking = ListParams::default().labels(&format!("!{}", label::BUCKET)).limit(1);
     for kind in ["ApplicationRevision", "ResourceTracker"] {
-        let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind);
-        let api = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+        let resource = resource(vela_api::V1BETA1, kind);
+        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
         if !api.list_metadata(&lacking).await?.items.is_empty() {
             return Ok(false);
         }
@@ -143,8 +144,8 @@ pub async fn labels_of(
 ) -> Result<BTreeSet<String>> {
     let mut labels = BTreeSet::new();
     for kind in kinds {
-        let kind = GroupVersionKind::gvk("core.oam.dev", "v1beta1", kind);
-        let api = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+        let resource = resource(vela_api::V1BETA1, kind);
+        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
         for object in api.list_metadata(&ListParams::default()).await? {
             let of = object.labels().get("app.oam.dev/name").or(object.metadata.name.as_ref());
             if of.is_some_and(|of| of == app) {

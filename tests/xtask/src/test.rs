@@ -85,7 +85,9 @@ const STEPS: [Step; 8] = [
     DOCUMENTATION,
     ("repository rules", || cargo(&["test", "--workspace", "--locked", "--test", "tidy"])),
     ("tests", tests),
-    ("examples of the documentation", || cargo(&["test", "--workspace", "--locked", "--doc"])),
+    ("examples of the documentation", || {
+        cargo(&["test", "--workspace", "--locked", "--doc", "--no-fail-fast"])
+    }),
     ("integration tests", || cargo(&["test", "--workspace", "--locked", "--test", "it"])),
     ("charts", charts),
 ];
