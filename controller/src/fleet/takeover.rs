@@ -1,6 +1,7 @@
-//! The first reconcile of an Application after its bucket was taken over, or after a record of it went out of sight. The caches may be behind the last writes of its previous
-//! owner, so before anything is written for it, it is read again: the Application, its revisions, its trackers. What is settled is
-//! decided from the caches first: for most of them there is nothing to do, and nothing is read.
+//! The first reconcile of an Application after its bucket was taken over, or after a record of it went out of sight. The caches may be
+//! behind the last writes of its previous owner, so before anything is written for it, it is read again: the Application, its
+//! revisions, its trackers. What is settled is decided from the caches first: for most of them there is nothing to do, and nothing is
+//! read.
 
 use std::future::Future;
 use std::sync::Arc;

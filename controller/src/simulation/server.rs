@@ -5,7 +5,7 @@ use crate::cached::{Cached, Outlines};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Uri};
 use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -105,6 +105,18 @@ pub(super) struct State {
 pub(super) struct Server {
     pub(super) state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
+}
+
+/// Whether a list with this query contains an object: selectors are values of labels, or labels that have to be there.
+fn is_selected(object: &Value, query: &str) -> bool {
+    let selector = query.split('&').find_map(|part| part.strip_prefix("labelSelector="));
+    let selector = selector.unwrap_or_default();
+    let selector = selector.replace("%2F", "/").replace("%3D", "=").replace("%2C", ",");
+    let labels = &object["metadata"]["labels"];
+    selector.split(',').filter(|term| !term.is_empty()).all(|term| match term.split_once('=') {
+        Some((key, value)) => labels[key] == value,
+        None => labels[term].is_string(),
+    })
 }
 
 impl State {
@@ -286,7 +298,7 @@ impl State {
         (is_of_it && writes && bytes > most).then_some((code, status))
     }
 
-    fn answer(&mut self, method: &Method, uri: &http::Uri, body: &Value) -> (u16, Value) {
+    fn answer(&mut self, method: &Method, uri: &Uri, body: &Value) -> (u16, Value) {
         if self.dead || *self.killed.borrow() {
             return failure(503, "ServiceUnavailable");
         }
@@ -301,7 +313,7 @@ impl State {
             }
         }
         let kept = dry.then(|| (self.objects.clone(), self.version, self.changes.len()));
-        let answer = self.carry_out(method, uri.path(), body);
+        let answer = self.carry_out(method, uri, body);
         if let Some((objects, version, changes)) = kept {
             self.objects = objects;
             self.version = version;
@@ -328,7 +340,8 @@ impl State {
         answer
     }
 
-    fn carry_out(&mut self, method: &Method, path: &str, body: &Value) -> (u16, Value) {
+    fn carry_out(&mut self, method: &Method, uri: &Uri, body: &Value) -> (u16, Value) {
+        let path = uri.path();
         let Some(request) = Parsed::of(path) else { return failure(404, "NotFound") };
         let Parsed { plural, namespace, name, status } = request;
         if self.forbidden.as_ref().is_some_and(|(verb, kind)| verb == method && *kind == plural) {
@@ -348,10 +361,12 @@ impl State {
         }
         if name.is_empty() {
             if *method == Method::GET {
+                let mut items = self.all(&plural);
+                items.retain(|item| is_selected(item, uri.query().unwrap_or_default()));
                 return (
                     200,
                     json!({"metadata": {"resourceVersion": self.version.to_string()},
-                    "items": self.all(&plural)}),
+                    "items": items}),
                 );
             }
             let mut body = body.clone();
@@ -591,7 +606,7 @@ impl Server {
     }
 
     /// Waits for changes after the version asked for; the connection ends with the answer.
-    async fn watch(&self, process: usize, uri: &http::Uri) -> String {
+    async fn watch(&self, process: usize, uri: &Uri) -> String {
         let query = uri.query().unwrap_or_default();
         let since = query
             .split('&')
