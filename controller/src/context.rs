@@ -18,6 +18,7 @@ use crate::connections::Connections;
 use crate::definitions::Definitions;
 use crate::evaluation::Evaluator;
 use crate::events::Recorder;
+use crate::fleet::wrong_labels::WrongLabels;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::queue::{Key, Queue};
@@ -259,6 +260,8 @@ pub struct Context {
     pub(crate) in_flight: Arc<InFlight>,
     /// The Applications with records that went out of sight, and how often; no more than there are Applications.
     out_of_sight: Mutex<BTreeMap<Key, u64>>,
+    /// Records with the label of another bucket.
+    pub(crate) wrong_labels: WrongLabels,
 }
 
 /// What a process connects and reads before its [`Context`] can be.
@@ -362,6 +365,7 @@ impl Context {
             seen_definitions: Mutex::default(),
             in_flight: Arc::default(),
             out_of_sight: Mutex::default(),
+            wrong_labels: WrongLabels::default(),
         }
     }
 

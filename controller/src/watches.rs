@@ -15,11 +15,10 @@ use vela_api::{
 use vela_cluster::watch::{self, Change, feed};
 use vela_cluster::{Key, Packed, Share, Store, Stored, Whose};
 
-use crate::application::{facts, policies};
+use crate::application::policies;
 use crate::cached::Cached;
 use crate::context::Context;
 use crate::definition::wake;
-use crate::fleet::bucket_label;
 use crate::in_flight::Subject;
 use crate::queue::Class;
 use crate::revisions::Revision;
@@ -214,9 +213,7 @@ pub(crate) fn start_records(
     let keep = {
         let context = Arc::downgrade(context);
         move |revision: ApplicationRevision, _| {
-            if let Some(context) = context.upgrade() {
-                check_label(&context, &revision.metadata, Whose::Namespaced);
-            }
+            check_label(&context, &revision.metadata, Whose::Namespaced);
             Revision::of(revision, &contents)
         }
     };
@@ -236,9 +233,7 @@ pub(crate) fn start_records(
     let keep = {
         let context = Arc::downgrade(context);
         move |mut tracker: ResourceTracker, _| {
-            if let Some(context) = context.upgrade() {
-                check_label(&context, &tracker.metadata, Whose::ClusterScoped);
-            }
+            check_label(&context, &tracker.metadata, Whose::ClusterScoped);
             // What cannot be expanded says so when it is read.
             let _ = tracker.expand();
             Packed::of(&tracker)
@@ -272,16 +267,10 @@ fn out_of_sight(context: &Weak<Context>, app: &Key) {
     context.into_iter().for_each(|context| context.read_again(app.clone()));
 }
 
-/// A record that is sent although it has the label of another bucket is read, and its label corrected, before the next write for its
-/// Application. It is sent because this process keeps the other bucket, too: as soon as it does not, the record is out of sight.
-pub(crate) fn check_label(context: &Context, metadata: &ObjectMeta, whose: Whose) {
-    // One without a label is sent to everybody, and labelled some time.
-    if !context.settings.label_records || facts::label(metadata, names::label::BUCKET).is_empty() {
-        return;
-    }
-    if let Some(app) = whose.of(metadata).filter(|app| !bucket_label::is_right(metadata, app)) {
-        context.read_again(app);
-    }
+/// The label of a record that was sent is checked, if records are labelled.
+fn check_label(context: &Weak<Context>, metadata: &ObjectMeta, whose: Whose) {
+    let context = context.upgrade().filter(|context| context.settings.label_records);
+    context.into_iter().for_each(|context| context.wrong_labels.check(metadata, whose));
 }
 
 /// How urgent a change of an Application is.

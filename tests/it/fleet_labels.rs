@@ -114,11 +114,12 @@ async fn records_are_labelled_and_a_wrong_label_loses_nothing() {
     assert_eq!(world.unlabelled().await, BTreeSet::new());
     world.is_exclusive(from, 3).await;
 
-    // One is edited, one deleted.
+    // One is edited, one deleted, and one stays as it is.
     let all: Vec<String> = names().collect();
-    let (edited, deleted) = (&all[0], &all[1]);
+    let (edited, deleted, untouched) = (&all[0], &all[1], &all[2]);
     world.mislabel(edited).await;
     world.mislabel(deleted).await;
+    world.mislabel(untouched).await;
     applications(world.client.clone()).delete(deleted, &DeleteParams::default()).await.unwrap();
     world.apply(edited, "3").await;
     until("the edit is served", LIMIT, async || world.value(edited).await.as_deref() == Some("3"))

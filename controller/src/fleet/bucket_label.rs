@@ -2,9 +2,9 @@
 //! sends a replica only the records that the replica keeps.
 //!
 //! The hash decides who works on an Application, the label only selects: a record without the label is sent to everybody, one with the
-//! wrong label is not sent to its owner, unless that keeps the other bucket, too. To its owner it seems deleted, or is seen with the wrong
-//! label: the owner reads the records of the Application from the API server before the next write for it (`Context::read_again`),
-//! and corrects the label of what it finds.
+//! wrong label is not sent to its owner. To its owner it seems deleted, so the owner reads the records of the Application from the
+//! API server before the next write for it (`Context::read_again`), and corrects the label of what it finds; who is sent it corrects
+//! it, too (`wrong_labels`).
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -85,6 +85,8 @@ where
     };
     match write::<K>(&context.io, metadata, &app).await.and_then(|answer| answer.read()) {
         Ok(written) => written,
+        // Somebody else wrote it: that version is sent.
+        Err(error) if error.is_conflict() => record,
         Err(error) => {
             let name = metadata.name.as_deref().unwrap_or_default();
             warn!(%error, app = %app, record = name, "the label of the bucket could not be written");

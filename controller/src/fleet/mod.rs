@@ -4,8 +4,8 @@
 //! share, `state` what is in flight of each slot, `working` what queues ask, `permit` what the fence asks before each write. `tasks`
 //! has a file for each thing that a member does: renew its Lease, observe the others', follow the table, write it, judge the silent,
 //! report what the fleet leaves alone. `takeover` reads an Application again before the first write for it, `moves` hands one over
-//! to another pool, `handover` is what is timed of hand-overs. `kept` is what the caches keep; `lease` reads and writes the Leases, `show` prints them; `labels` labels what has no shard,
-//! `bucket_label` says on records which bucket they are in.
+//! to another pool, `handover` is what is timed of hand-overs. `kept` is what the caches keep; `lease` reads and writes the Leases, `show` prints them;
+//! `labels` labels what has no shard, `bucket_label` says on records which bucket they are in, `wrong_labels` are those to correct.
 
 pub(crate) mod bucket_label;
 mod clock;
@@ -20,6 +20,7 @@ mod state;
 mod takeover;
 mod tasks;
 mod working;
+pub(crate) mod wrong_labels;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -21,6 +21,8 @@ use crate::fleet::bucket_label;
 const PAGE: u32 = 500;
 /// Between two writes: at most twenty a second.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How often it is tried to correct a label, with [`BUSY`] in between.
+const ATTEMPTS: u32 = 5;
 /// How often the queue is checked while it is not empty.
 const BUSY: Duration = Duration::from_secs(1);
 /// After a round that found records without the label, also others': their owner may be another one by then. After one that found none.
@@ -35,12 +37,34 @@ struct Round {
 }
 
 impl Runner {
-    /// Labels what has no label, for ever.
+    /// Labels what has no label or a wrong one, for ever.
     pub(super) async fn label_records(&self) {
         if !self.context.settings.label_records {
             return;
         }
         self.fleet.until_joined().await;
+        tokio::join!(self.label_unlabelled(), self.correct_labels());
+    }
+
+    async fn correct_labels(&self) {
+        let labels = &self.context.wrong_labels;
+        let mut waiting = labels.waiting().await;
+        while let Some(wrong) = waiting.recv().await {
+            let mut attempts = 1;
+            while let Err(error) = wrong.correct(&self.context.io).await {
+                let (record, app) = wrong.about();
+                warn!(%error, %app, record, "the label of the bucket could not be corrected");
+                if attempts == ATTEMPTS {
+                    break;
+                }
+                attempts += 1;
+                sleep(BUSY).await;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn label_unlabelled(&self) {
         loop {
             let mut round = Round::default();
             let done = async {

@@ -1,0 +1,92 @@
+//! Records that are sent although they have the label of another bucket: a replica that keeps the other bucket sees what its owner may
+//! not see, so whoever sees such a record corrects its label, and need not work on its Application for that.
+
+use kube::Resource as _;
+use kube::api::ObjectMeta;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::{Mutex, MutexGuard};
+use vela_api::names::label;
+use vela_api::{ApplicationRevision, ResourceTracker};
+use vela_cluster::{ApiError, Key, ObjectClient, RawResponse, Whose};
+
+use super::bucket_label;
+use crate::application::facts;
+
+/// Records that wait. One that finds no room waits for its next version, or for the next list.
+const ROOM: usize = 1_000;
+
+/// A record with a wrong label.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    whose: Whose,
+    /// Name, namespace and version.
+    metadata: ObjectMeta,
+    app: Key,
+}
+
+/// Those that were seen.
+#[derive(Debug)]
+pub(crate) struct WrongLabels {
+    seen: Sender<Wrong>,
+    waiting: Mutex<Receiver<Wrong>>,
+}
+
+impl Default for WrongLabels {
+    fn default() -> Self {
+        let (seen, waiting) = mpsc::channel(ROOM);
+        Self { seen, waiting: Mutex::new(waiting) }
+    }
+}
+
+impl WrongLabels {
+    /// Notes a record that was sent, if its label is that of another bucket. One without a label is labelled by its owner.
+    pub(crate) fn check(&self, metadata: &ObjectMeta, whose: Whose) {
+        if facts::label(metadata, label::BUCKET).is_empty() {
+            return;
+        }
+        let Some(app) = whose.of(metadata).filter(|app| !bucket_label::is_right(metadata, app))
+        else {
+            return;
+        };
+        let metadata = ObjectMeta {
+            name: metadata.name.clone(),
+            namespace: metadata.namespace.clone(),
+            resource_version: metadata.resource_version.clone(),
+            ..ObjectMeta::default()
+        };
+        let _ = self.seen.try_send(Wrong { whose, metadata, app });
+    }
+
+    /// What waits.
+    pub(crate) async fn waiting(&self) -> MutexGuard<'_, Receiver<Wrong>> {
+        self.waiting.lock().await
+    }
+}
+
+impl Wrong {
+    /// Gives the version that was seen the right label.
+    ///
+    /// # Errors
+    /// The API server's answer. That there is another version is no error: that was sent, too.
+    pub(crate) async fn correct(&self, io: &ObjectClient) -> Result<(), ApiError> {
+        let written: Result<RawResponse, ApiError> = match self.whose {
+            Whose::ClusterScoped => {
+                bucket_label::write::<ResourceTracker>(io, &self.metadata, &self.app).await
+            }
+            _ => bucket_label::write::<ApplicationRevision>(io, &self.metadata, &self.app).await,
+        };
+        match written {
+            Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
+            written => written.map(drop),
+        }
+    }
+
+    /// What it is of which Application, for messages.
+    pub(crate) fn about(&self) -> (String, &Key) {
+        let kind = match self.whose {
+            Whose::ClusterScoped => ResourceTracker::kind(&()),
+            _ => ApplicationRevision::kind(&()),
+        };
+        (format!("{kind} {}", self.metadata.name.as_deref().unwrap_or_default()), &self.app)
+    }
+}
