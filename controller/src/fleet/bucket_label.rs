@@ -2,9 +2,9 @@
 //! sends a replica only the records that the replica keeps.
 //!
 //! The hash decides who works on an Application, the label only selects: a record without the label is sent to everybody, one with the
-//! wrong label is not sent to its owner. To its owner it seems deleted, so the owner reads the records of the Application from the
-//! API server before the next write for it (`Context::read_again`), and corrects the label of what it finds; who is sent it corrects
-//! it, too (`wrong_labels`).
+//! wrong label is not sent to its owner, unless that keeps the other bucket, too (then `wrong_labels` has it corrected). To its owner it
+//! seems deleted, so the owner reads the records of the Application from the API server before the next write for it
+//! (`Context::read_again`), and corrects the label of what it finds.
 
 use std::fmt::Debug;
 use std::sync::Arc;

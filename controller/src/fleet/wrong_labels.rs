@@ -1,5 +1,5 @@
-//! Records that are sent although they have the label of another bucket: a replica that keeps the other bucket sees what its owner may
-//! not see, so whoever sees such a record corrects its label, and need not work on its Application for that.
+//! Records that are sent although they have the label of another bucket, because this replica keeps that bucket, too: it corrects the
+//! label, and need not work on the Application for that. As soon as it keeps less, such a record would be out of sight.
 
 use kube::Resource as _;
 use kube::api::ObjectMeta;
