@@ -744,6 +744,7 @@ impl Machine<'_> {
                 }
             }
         }
+        self.close_lists(v, &survivors);
         // `a | a` is `a`: candidates with the same value are one alternative.
         'next: for (c, mode, modes) in survivors {
             let mode = modes
@@ -797,6 +798,18 @@ impl Machine<'_> {
                 self.extra(v).alts =
                     kept.into_iter().map(|(c, mode)| Alt { val: Val::Node(c), mode }).collect();
             }
+        }
+    }
+
+    /// Lists that were unified with a list outside of the alternatives are closed if one of them is.
+    fn close_lists(&mut self, v: Vid, survivors: &[(Vid, Mode, Modes)]) {
+        if !self.v(v).is_list || survivors.len() < 2 {
+            return;
+        }
+        let mut lists: Vec<Vid> = survivors.iter().map(|(c, ..)| self.deref(*c)).collect();
+        lists.retain(|c| self.v(*c).is_list);
+        if lists.iter().any(|c| self.v(*c).list_closed) {
+            lists.into_iter().for_each(|c| self.vm(c).list_closed = true);
         }
     }
 

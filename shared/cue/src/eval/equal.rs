@@ -9,6 +9,7 @@
 //!   them was checked against `int` makes no difference any more.
 //! - `{a: 1} | {a: 1, b?: int}` stays two: the second says something about a field to come.
 //! - `{a: 1, b: 2} | {b: 2, a: 1}` is one: the order of fields is no part of a value.
+//! - `{a: {b: 1}} | {a: close({b: 1})}` stays two: the second refuses other fields of `a`.
 
 use super::data::{ArcKind, ErrId, Pattern, Res, Src, Val, Vid};
 use super::state::Machine;
@@ -101,7 +102,6 @@ impl Machine<'_> {
             || x.atom.is_atom() != y.atom.is_atom()
             || x.list_len != y.list_len
             || x.list_closed != y.list_closed
-            || x.checks.len() != y.checks.len() && !x.atom.is_atom()
         {
             return false;
         }
@@ -109,8 +109,12 @@ impl Machine<'_> {
         if atoms && !self.same_atom(&x.atom, &y.atom) {
             return false;
         }
-        // What an atom has been checked against makes no difference any more.
-        if !atoms && !x.checks.iter().zip(&y.checks).all(|(p, q)| self.same_scalar(p, q)) {
+        // What an atom, a list or a struct has been checked against makes no difference any more.
+        let is_checked = atoms || x.is_list || x.is_struct;
+        let same = |(p, q)| self.same_scalar(p, q);
+        if !is_checked
+            && (x.checks.len() != y.checks.len() || !x.checks.iter().zip(&y.checks).all(same))
+        {
             return false;
         }
         // Constraints on fields to come are part of the value.
@@ -135,7 +139,7 @@ impl Machine<'_> {
                 return false;
             }
             let equal = match self.v(w).arc {
-                ArcKind::Member => self.equal_nodes(w, u),
+                ArcKind::Member => self.same_alternative(w, u),
                 ArcKind::Optional | ArcKind::Required => self.same_constraint(w, u),
             };
             if !equal {

@@ -172,3 +172,60 @@ fn alternatives_are_equal_whose_optional_structs_are() {
         ("#L: {n?: #L, v: int}\nx: #L & ({v: 1} | {n?: v: int, v: 1})", "incomplete"),
     ]);
 }
+
+#[test]
+fn alternatives_are_not_equal_if_a_field_is_closed_in_one_of_them_only() {
+    table(&[
+        ("x: {a: close({b: 1})} | {a: {b: 1}}", "incomplete"),
+        ("x: {a: {b: 1}} | {a: close({b: 1})}", "incomplete"),
+        ("#D: b: 1\nx: {a: {b: 1}} & ({a: #D} | {a: _})", "incomplete"),
+        ("#D: b: 1\nx: {a: #D} | {a: #D & {b: 1}}", r#"{"x":{"a":{"b":1}}}"#),
+        ("#D: a: b: 1\n#E: a: b: 1\nx: #D | #E", r#"{"x":{"a":{"b":1}}}"#),
+        ("x: {a: close({b: 1})} | {a: close({b: 1}) & {b: int}}", r#"{"x":{"a":{"b":1}}}"#),
+        ("x: [close({b: 1})] | [{b: 1}]", "incomplete"),
+    ]);
+}
+
+#[test]
+fn lists_that_meet_a_list_are_equal_if_their_elements_are() {
+    table(&[
+        ("x: [...1] & ([] | [..._])", r#"{"x":[]}"#),
+        ("x: [...int] & ([...] | [])", r#"{"x":[]}"#),
+        ("x: ([1] | [1, ...]) & [int, ...]", r#"{"x":[1]}"#),
+        ("x: [...1]\nx: [] | [..._]\nx: [1]", r#"{"x":[1]}"#),
+        ("x: ([1, ...] | [1]) & [_, ...]\ny: x & [_, 2]", r#"{"x":[1],"y":[1,2]}"#),
+        ("x: ([1] | [1, ...] | [1, 2]) & [...]", "incomplete"),
+        ("x: [...{}] & ([close({})] | [{}, ...])", "incomplete"),
+        ("x: {a: [...]} & ({a: []} | {a: [...]})", "incomplete"),
+        ("x: [] | [...]", "incomplete"),
+    ]);
+}
+
+#[test]
+fn a_check_that_is_met_makes_no_other_alternative_of_a_list_or_a_struct() {
+    const BOTH: &str = r#"{"x":{"a":1},"y":{"a":1,"b":2}}"#;
+    table(&[
+        ("import \"list\"\nx: [1] | (list.MaxItems(1) & [1])", r#"{"x":[1]}"#),
+        ("import \"list\"\nx: [1] & (list.MaxItems(1) | list.MaxItems(2))", r#"{"x":[1]}"#),
+        ("import \"list\"\nx: [1, ...] & ([_] | list.MaxItems(2))", r#"{"x":[1]}"#),
+        ("import \"list\"\nx: [...int] & (list.MaxItems(1) | list.MinItems(0))", r#"{"x":[]}"#),
+        ("import \"list\"\nx: {y: [1]} | {y: list.MaxItems(1) & [1]}", r#"{"x":{"y":[1]}}"#),
+        ("import \"struct\"\nx: {a: 1} | (struct.MaxFields(1) & {a: 1})", r#"{"x":{"a":1}}"#),
+        ("x: {a: 1} & (matchN(1, [{a: int}]) | {a: 1})", r#"{"x":{"a":1}}"#),
+        // What adds to the value is checked by each alternative anew.
+        (
+            "import \"struct\"\nx: (struct.MaxFields(1) & {a: 1}) | {a: 1}\ny: x & {a: 1, b: 2}",
+            BOTH,
+        ),
+        (
+            "import \"struct\"\nx: {a: 1} & (struct.MaxFields(1) | struct.MaxFields(2))\ny: x & {a: 1, b: 2}",
+            BOTH,
+        ),
+        // A check alone, and one of another scalar than an atom, is part of the value.
+        ("import \"list\"\nx: list.MaxItems(1) | list.MaxItems(2)", "incomplete"),
+        (
+            "import \"strings\"\nx: string & (strings.MinRunes(1) | strings.MaxRunes(3))",
+            "incomplete",
+        ),
+    ]);
+}
