@@ -9,12 +9,14 @@
 //!   them was checked against `int` makes no difference any more.
 //! - `{a: 1} | {a: 1, b?: int}` stays two: the second says something about a field to come.
 //! - `{a: 1, b: 2} | {b: 2, a: 1}` is one: the order of fields is no part of a value.
+//! - `{a: 1, [string]: int} | {a: 1}` is one: patterns say nothing about the fields that are there.
 //! - `{a: {b: 1}} | {a: close({b: 1})}` stays two: the second refuses other fields of `a`.
 
-use super::data::{ArcKind, ErrId, Pattern, Res, Src, Val, Vid};
+use super::data::{ArcKind, ErrId, Res, Src, Val, Vid};
 use super::state::Machine;
 use crate::error::Class;
 use crate::label::Label;
+use cue_syntax::ast::UnaryOp;
 use smallvec::SmallVec;
 
 impl Machine<'_> {
@@ -111,18 +113,7 @@ impl Machine<'_> {
         }
         // What an atom, a list or a struct has been checked against makes no difference any more.
         let is_checked = atoms || x.is_list || x.is_struct;
-        let same = |(p, q)| self.same_scalar(p, q);
-        if !is_checked
-            && (x.checks.len() != y.checks.len() || !x.checks.iter().zip(&y.checks).all(same))
-        {
-            return false;
-        }
-        // Constraints on fields to come are part of the value.
-        let patterns = |v: &'_ super::data::Vertex| -> SmallVec<[Pattern; 2]> {
-            v.extra.as_ref().map(|x| x.patterns.iter().copied().collect()).unwrap_or_default()
-        };
-        let (p, q) = (patterns(x), patterns(y));
-        if p.len() != q.len() || !p.iter().zip(&q).all(|(p, q)| self.same_pattern(p, q)) {
+        if !is_checked && !self.same_checks(&x.checks, &y.checks) {
             return false;
         }
         // The order of the fields is no part of the value.
@@ -147,6 +138,19 @@ impl Machine<'_> {
             }
         }
         true
+    }
+
+    /// Whether two types are constrained alike: by the same bounds, and by the same other constraints in the same order.
+    fn same_checks(&self, a: &[Val], b: &[Val]) -> bool {
+        let is_bound =
+            |check: &&Val| matches!(check, Val::Bound(op, _) if *op != UnaryOp::NotEqual);
+        let (p, others_p): (Vec<&Val>, Vec<&Val>) = a.iter().partition(is_bound);
+        let (q, others_q): (Vec<&Val>, Vec<&Val>) = b.iter().partition(is_bound);
+        let in_order = |(p, q): (&&Val, &&Val)| self.same_scalar(p, q);
+        p.len() == q.len()
+            && others_p.len() == others_q.len()
+            && p.iter().all(|p| q.iter().any(|q| self.same_scalar(p, q)))
+            && others_p.iter().zip(&others_q).all(in_order)
     }
 
     /// Whether two vertices that are undecided have the same alternatives.
@@ -212,11 +216,5 @@ impl Machine<'_> {
             conjs.map(|conj| self.conj_expr(*conj).map(|e| self.ir.text(e))).collect()
         };
         texts(a) == texts(b)
-    }
-
-    /// Whether two patterns are written alike; they are not evaluated.
-    fn same_pattern(&self, a: &Pattern, b: &Pattern) -> bool {
-        let same = |a, b| a == b || self.ir.text(a) == self.ir.text(b);
-        same(a.decl.pattern, b.decl.pattern) && same(a.decl.value, b.decl.value)
     }
 }

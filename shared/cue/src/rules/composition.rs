@@ -229,3 +229,29 @@ fn a_check_that_is_met_makes_no_other_alternative_of_a_list_or_a_struct() {
         ),
     ]);
 }
+
+#[test]
+fn a_pattern_makes_no_other_alternative() {
+    table(&[
+        ("x: {[string]: int} | {[string]: string}", r#"{"x":{}}"#),
+        ("x: {a: 1, [string]: int} | {a: 1}", r#"{"x":{"a":1}}"#),
+        ("x: {} | {[string]: int}\ny: x & {a: \"s\"}", r#"{"x":{},"y":{"a":"s"}}"#),
+        ("x: {[string]: int} | {}\ny: x & {a: \"s\"}", r#"{"x":{},"y":{"a":"s"}}"#),
+        ("x: ({[string]: int} | {a: int}) & {a: 1}", r#"{"x":{"a":1}}"#),
+        ("#A: {a: 1, [string]: int}\n#B: a: 1\nx: #A | #B", r#"{"x":{"a":1}}"#),
+        ("x: {c?: {[string]: int}} | {c?: {}}", r#"{"x":{}}"#),
+        ("x: close({[string]: int}) | {[string]: string}", "incomplete"),
+        ("x: {[string]: int} | {[string]: string} | {a: 1}", "incomplete"),
+    ]);
+}
+
+#[test]
+fn bounds_say_the_same_in_any_order() {
+    // What is still a choice has no length.
+    table(&[
+        ("_x: {a: >1 & <5} | {a: <5 & >1}\nn: len(_x)", r#"{"n":1}"#),
+        ("_x: {a: >1 & !=3 & <5} | {a: <5 & >1 & !=3}\nn: len(_x)", r#"{"n":1}"#),
+        ("_x: {a: !=1 & !=2} | {a: !=2 & !=1}\nn: len(_x)", "incomplete"),
+        ("_x: {a: >1} | {a: >=2}\nn: len(_x)", "incomplete"),
+    ]);
+}

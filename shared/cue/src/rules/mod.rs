@@ -189,8 +189,6 @@ fn alternatives_that_differ_in_constraints_only_are_several() {
         ("a: *{b?: 1} | {b?: 2}, x: a & {b: 2}", r#"{"a":{},"x":{"b":2}}"#),
         ("a: {b?: 1} | {b?: 2}", "incomplete"),
         ("a: {b?: int & >1} | {b?: int & >1}", r#"{"a":{}}"#),
-        ("a: {[string]: int} | {[string]: string}", "incomplete"),
-        ("a: {[string]: int} | {[string]: int}", r#"{"a":{}}"#),
         ("a: {b?: {d: 1}} | {b?: {d: 2}}", "incomplete"),
         ("#T: {v: 1, next?: #T}, a: #T | #T", r#"{"a":{"v":1}}"#),
     ]);
