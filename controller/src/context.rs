@@ -261,7 +261,7 @@ pub struct Context {
     /// The Applications with records that went out of sight, and how often; no more than there are Applications.
     out_of_sight: Mutex<BTreeMap<Key, u64>>,
     /// Records with the label of another bucket.
-    pub(crate) wrong_labels: WrongLabels,
+    pub(crate) wrong_labels: Arc<WrongLabels>,
 }
 
 /// What a process connects and reads before its [`Context`] can be.
@@ -365,7 +365,7 @@ impl Context {
             seen_definitions: Mutex::default(),
             in_flight: Arc::default(),
             out_of_sight: Mutex::default(),
-            wrong_labels: WrongLabels::default(),
+            wrong_labels: Arc::default(),
         }
     }
 

@@ -210,10 +210,11 @@ pub(crate) fn start_records(
 ) {
     let queue = Arc::clone(&context.queue);
     let contents = Arc::clone(&context.revision_contents);
+    let labels = context.settings.label_records.then(|| Arc::clone(&context.wrong_labels));
     let keep = {
-        let context = Arc::downgrade(context);
+        let labels = labels.clone();
         move |revision: ApplicationRevision, _| {
-            check_label(&context, &revision.metadata, Whose::Namespaced);
+            labels.iter().for_each(|it| it.check(&revision.metadata, Whose::Namespaced));
             Revision::of(revision, &contents)
         }
     };
@@ -230,14 +231,11 @@ pub(crate) fn start_records(
             }
         }
     });
-    let keep = {
-        let context = Arc::downgrade(context);
-        move |mut tracker: ResourceTracker, _| {
-            check_label(&context, &tracker.metadata, Whose::ClusterScoped);
-            // What cannot be expanded says so when it is read.
-            let _ = tracker.expand();
-            Packed::of(&tracker)
-        }
+    let keep = move |mut tracker: ResourceTracker, _| {
+        labels.iter().for_each(|it| it.check(&tracker.metadata, Whose::ClusterScoped));
+        // What cannot be expanded says so when it is read.
+        let _ = tracker.expand();
+        Packed::of(&tracker)
     };
     let which = of_share(context, Whose::ClusterScoped);
     watch_kind!(tasks, end, client, context.trackers, ResourceTracker, which, keep, {
@@ -265,12 +263,6 @@ pub(crate) fn start_records(
 fn out_of_sight(context: &Weak<Context>, app: &Key) {
     let context = context.upgrade().filter(|context| context.settings.label_records);
     context.into_iter().for_each(|context| context.read_again(app.clone()));
-}
-
-/// The label of a record that was sent is checked, if records are labelled.
-fn check_label(context: &Weak<Context>, metadata: &ObjectMeta, whose: Whose) {
-    let context = context.upgrade().filter(|context| context.settings.label_records);
-    context.into_iter().for_each(|context| context.wrong_labels.check(metadata, whose));
 }
 
 /// How urgent a change of an Application is.

@@ -51,15 +51,15 @@ pub(crate) fn is_right(metadata: &ObjectMeta, app: &Key) -> bool {
 ///
 /// # Errors
 /// The API server's answer: somebody else may have written it in the meantime.
-pub(crate) async fn write<K: Resource<DynamicType = ()>>(
+pub(crate) async fn write(
     io: &ObjectClient,
+    kind: &str,
     metadata: &ObjectMeta,
     app: &Key,
 ) -> Result<RawResponse, ApiError> {
-    let (api_version, kind) = (K::api_version(&()), K::kind(&()));
     let target = Target {
-        api_version: &api_version,
-        kind: &kind,
+        api_version: vela_api::V1BETA1,
+        kind,
         namespace: metadata.namespace.as_deref().unwrap_or_default(),
         name: metadata.name.as_deref().unwrap_or_default(),
     };
@@ -83,7 +83,8 @@ where
     let Some(app) = whose.of(metadata).filter(|app| !is_right(metadata, app)) else {
         return record;
     };
-    match write::<K>(&context.io, metadata, &app).await.and_then(|answer| answer.read()) {
+    let written = write(&context.io, &K::kind(&()), metadata, &app).await;
+    match written.and_then(|answer| answer.read()) {
         Ok(written) => written,
         // Somebody else wrote it: that version is sent.
         Err(error) if error.is_conflict() => record,

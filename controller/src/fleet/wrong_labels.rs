@@ -1,13 +1,12 @@
 //! Records that are sent although they have the label of another bucket, because this replica keeps that bucket, too: it corrects the
 //! label, and need not work on the Application for that. As soon as it keeps less, such a record would be out of sight.
 
-use kube::Resource as _;
 use kube::api::ObjectMeta;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Mutex, MutexGuard};
 use vela_api::names::label;
 use vela_api::{ApplicationRevision, ResourceTracker};
-use vela_cluster::{ApiError, Key, ObjectClient, RawResponse, Whose};
+use vela_cluster::{ApiError, Key, ObjectClient, Whose};
 
 use super::bucket_label;
 use crate::application::facts;
@@ -69,12 +68,7 @@ impl Wrong {
     /// # Errors
     /// The API server's answer. That there is another version is no error: that was sent, too.
     pub(crate) async fn correct(&self, io: &ObjectClient) -> Result<(), ApiError> {
-        let written: Result<RawResponse, ApiError> = match self.whose {
-            Whose::ClusterScoped => {
-                bucket_label::write::<ResourceTracker>(io, &self.metadata, &self.app).await
-            }
-            _ => bucket_label::write::<ApplicationRevision>(io, &self.metadata, &self.app).await,
-        };
+        let written = bucket_label::write(io, self.kind(), &self.metadata, &self.app).await;
         match written {
             Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
             written => written.map(drop),
@@ -83,10 +77,14 @@ impl Wrong {
 
     /// What it is of which Application, for messages.
     pub(crate) fn about(&self) -> (String, &Key) {
-        let kind = match self.whose {
-            Whose::ClusterScoped => ResourceTracker::kind(&()),
-            _ => ApplicationRevision::kind(&()),
-        };
-        (format!("{kind} {}", self.metadata.name.as_deref().unwrap_or_default()), &self.app)
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        (format!("{} {name}", self.kind()), &self.app)
+    }
+
+    const fn kind(&self) -> &'static str {
+        match self.whose {
+            Whose::ClusterScoped => ResourceTracker::KIND,
+            _ => ApplicationRevision::KIND,
+        }
     }
 }

@@ -116,7 +116,8 @@ impl Runner {
             sleep(BUSY).await;
         }
         sleep(PAUSE).await;
-        let written = bucket_label::write::<K>(&self.context.io, metadata, app);
+        let kind = K::kind(&());
+        let written = bucket_label::write(&self.context.io, &kind, metadata, app);
         // One that changed in the meantime has its turn in the next round.
         self.fleet.work(app, true, written).await.is_some_and(|written| written.is_ok())
     }

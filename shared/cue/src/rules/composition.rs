@@ -234,6 +234,7 @@ fn a_check_that_is_met_makes_no_other_alternative_of_a_list_or_a_struct() {
 fn a_pattern_makes_no_other_alternative() {
     table(&[
         ("x: {[string]: int} | {[string]: string}", r#"{"x":{}}"#),
+        ("x: {[string]: int} | {[string]: int}", r#"{"x":{}}"#),
         ("x: {a: 1, [string]: int} | {a: 1}", r#"{"x":{"a":1}}"#),
         ("x: {} | {[string]: int}\ny: x & {a: \"s\"}", r#"{"x":{},"y":{"a":"s"}}"#),
         ("x: {[string]: int} | {}\ny: x & {a: \"s\"}", r#"{"x":{},"y":{"a":"s"}}"#),
