@@ -77,7 +77,11 @@ macro_rules! watch_kind {
                 keep(object, whole)
             };
             let Which { config, share, whose } = which;
-            let kind = watch::Kind { config: config.page_size(PAGE), share: &share, whose };
+            let kind = watch::Kind {
+                config: config.page_size(PAGE).streaming_lists(),
+                share: &share,
+                whose,
+            };
             let feed = feed::<$kind, _>(client, kind, store, trimmed, on_change);
             tokio::select! {
                 () = feed => {}

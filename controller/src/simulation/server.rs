@@ -525,6 +525,18 @@ fn said(request: &http::request::Parts) -> Option<String> {
     Some(format!("{} {plural}{part}{dry}", request.method))
 }
 
+/// A list as the beginning of a watch; the connection ends with it.
+fn streamed(list: &Value) -> String {
+    let event =
+        |kind: &str, object: &Value| format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
+    let bookmark = json!({"apiVersion": "v1", "kind": "Bookmark", "metadata": {
+        "resourceVersion": list["metadata"]["resourceVersion"],
+        "annotations": {"k8s.io/initial-events-end": "true"}}});
+    let items = list["items"].as_array().into_iter().flatten();
+    let added: String = items.map(|item| event("ADDED", item)).collect();
+    added + &event("BOOKMARK", &bookmark)
+}
+
 fn failure(code: u16, reason: &str) -> (u16, Value) {
     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
         "code": code, "reason": reason, "message": reason, "metadata": {}});
@@ -547,7 +559,8 @@ impl Server {
                 let bytes = body.collect_bytes().await?;
                 let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
                 let query = parts.uri.query().unwrap_or_default();
-                if query.contains("watch=true") {
+                let is_streamed = query.contains("sendInitialEvents=true");
+                if query.contains("watch=true") && !is_streamed {
                     let text = server.watch(process, &parts.uri).await;
                     return Ok(Response::new(Body::from(text.into_bytes())));
                 }
@@ -576,12 +589,21 @@ impl Server {
                         } else {
                             state.answer(&parts.method, &parts.uri, &body)
                         };
+                        // What comes after the list was not sent yet.
+                        let is_list = is_streamed && answer.0 == 200;
+                        if is_list && parts.uri.path().ends_with("/configmaps") {
+                            state.seen.insert(process, 0);
+                        }
                         drop(state);
                         server.changed.notify_waiters();
                         answer
                     }
                 };
-                let body = Body::from(serde_json::to_vec(&value)?);
+                let text = match code {
+                    200 if is_streamed => streamed(&value),
+                    _ => value.to_string(),
+                };
+                let body = Body::from(text.into_bytes());
                 Ok::<_, tower::BoxError>(Response::builder().status(code).body(body)?)
             }
         });

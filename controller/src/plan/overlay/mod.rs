@@ -172,6 +172,10 @@ impl Overlay {
         place: &ResourcePath,
     ) -> Result<Response<Body>, BoxError> {
         let query = parts.uri.query().unwrap_or_default();
+        if query.contains("sendInitialEvents=true") {
+            // Planned objects are put into pages.
+            return Answer::failed(422, "Invalid", "a plan has no streamed lists").into_response();
+        }
         let uri = self.narrow(&parts.uri, place);
         if place.name.is_empty() {
             let mut response = self.pass(parts, &uri, Vec::new()).await?;

@@ -133,7 +133,8 @@ impl Feeding {
     }
 
     async fn watch(&self, watched: &Watched) -> Over {
-        let config = Config::default().labels(names::label::APP_NAME).page_size(PAGE);
+        let config =
+            Config::default().labels(names::label::APP_NAME).page_size(PAGE).streaming_lists();
         let client = self.io.client().clone();
         let (resource, namespace) = (&self.resource, self.key.2.as_str());
         if watched.shape == Shape::Metadata {

@@ -130,13 +130,18 @@ fn member_with(
                 let mut parts = query.split('&').filter_map(|part| part.split_once('='));
                 parts.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
             };
-            paths.lock().push(path.to_owned());
+            let is_streamed = part("sendInitialEvents").is_some();
+            if !is_streamed {
+                paths.lock().push(path.to_owned());
+            }
             let (code, answer) = match path {
                 "/api/v1" => (
                     200,
                     serde_json::json!({"resources": [
                     {"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]}),
                 ),
+                // An old server: it has no streamed lists.
+                _ if is_streamed => (422, invalid()),
                 "/api/v1/configmaps" if part("watch").is_some() => std::future::pending().await,
                 "/api/v1/configmaps" => page(is_partial, &part("continue").unwrap_or_default()),
                 list if list.ends_with("/configmaps") => match part("watch") {
@@ -152,6 +157,11 @@ fn member_with(
     let io = Arc::new(ObjectClient::new(kube::Client::new(service, "default")));
     let tasks = (TaskTracker::new(), CancellationToken::new());
     (Arc::new(LiveObjects::of_member(io, Arc::new(|_| {}), tasks, kept)), seen)
+}
+
+fn invalid() -> Value {
+    serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": "Invalid", "message": "invalid", "code": 422})
 }
 
 fn list(items: &[Value], next: &str) -> (u16, Value) {

@@ -1,5 +1,7 @@
 //! The one watch of the control plane, and what fills caches with it.
 
+mod streamed;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +10,8 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
 use kube::api::Api;
 use kube::core::ApiResource;
+use kube::runtime::watcher;
 pub use kube::runtime::watcher::{Config, Event};
-use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
@@ -52,7 +54,7 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let what = what.to_owned();
-    watcher(api, config).default_backoff().inspect(move |event| {
+    streamed::watched(api, config).inspect(move |event| {
         if let Err(error) = event {
             let error = crate::error::chain(error);
             warn!(what, error, "watch failed, trying again");
@@ -223,7 +225,7 @@ fn in_turn<'a, K: Send + 'a>(turns: Arc<Semaphore>, events: Events<'a, K>) -> Ev
     let listing = |(turn, events): (_, Events<'a, K>)| {
         let mut turn = Some(turn);
         events.inspect(move |event| {
-            if !matches!(event, Ok(Event::Init | Event::InitApply(_))) {
+            if matches!(event, Ok(Event::InitDone) | Err(_)) {
                 drop(turn.take());
             }
         })
@@ -632,7 +634,7 @@ mod tests {
             let all = futures::stream::iter(all);
             if ends { all.boxed() } else { all.chain(futures::stream::pending()).boxed() }
         };
-        let list = || vec![Ok(Event::Init), Ok(Event::InitApply(1)), Ok(Event::InitDone)];
+        let list = || vec![Ok(Event::Init), Ok(Event::Apply(1)), Ok(Event::InitDone)];
         let begin = Instant::now();
         let mut first = in_turn(Arc::clone(&turns), events(list(), true));
         let mut second = in_turn(Arc::clone(&turns), events(list(), true));
