@@ -154,7 +154,7 @@ impl Compiler<'_> {
         // embedding is, and an optional field says only what the field would be.
         let there = |f: &FieldDecl| f.label.is_string() && f.marker != Marker::Optional;
         tmpl.surely_struct = (tmpl.embeds().is_empty() && tmpl.comps().is_empty())
-            || !tmpl.dynamics().is_empty()
+            || tmpl.dynamics().iter().any(|f| f.marker != Marker::Optional)
             || tmpl.fields.iter().any(there);
         let id = StructId(u32::try_from(self.ir.structs.len()).unwrap_or(u32::MAX));
         self.ir.structs.push(tmpl);
@@ -257,13 +257,17 @@ impl Compiler<'_> {
         value
     }
 
-    /// A comprehension that adds nothing but definitions and hidden fields to a literal leaves open whether
+    /// A comprehension that adds nothing but definitions, hidden and optional fields to a literal leaves open whether
     /// that is a struct: these may stand beside any value, as in `{1, if x {#A: 2}}`.
     fn leave_kind_open(&mut self, comp: CompId) {
         let body = self.ir.comps.get(comp.idx()).map(|comp| self.ir.expr(comp.body_expr));
         let Some(Expr::Struct(id)) = body else { return };
         let Some(tmpl) = self.ir.structs.get_mut(id.idx()) else { return };
-        let no_value = |f: &FieldDecl| f.label.is_def() || f.label.is_hidden();
+        let no_value = |f: &FieldDecl| {
+            f.label.is_def()
+                || f.label.is_hidden()
+                || f.marker == Marker::Optional && !f.label.is_let()
+        };
         if tmpl.more.is_none()
             && !tmpl.open
             && tmpl.fields.iter().any(no_value)

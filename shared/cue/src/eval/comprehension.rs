@@ -168,7 +168,9 @@ impl Machine<'_> {
         // What the task builds inherits the references that led to it.
         let refs = std::mem::replace(&mut self.s.cur_refs, task.conj.refs);
         let at = std::mem::replace(&mut self.s.at, v);
+        let in_list = std::mem::take(&mut self.s.in_list);
         let result = self.task(v, task);
+        self.s.in_list = in_list;
         self.s.at = at;
         self.s.cur_refs = refs;
         self.vm(v).depth = outer;
@@ -228,12 +230,15 @@ impl Machine<'_> {
                 // A guard without loops has one binding, the same each time it is tried.
                 let guard = envs.as_slice() == [conj.env];
                 let mut asked = None;
-                if let Some(assumed) = assumed
-                    && let Err(e) = self.keep_to_what_was_seen(v, id, &envs, assumed.at)
-                {
-                    asked = assumed.asked.filter(|_| self.declares_step(id, assumed.at));
+                if let Some(assumed) = assumed {
+                    let kept = self.keep_to_what_was_seen(v, id, &envs, assumed.at);
+                    let declares = match kept {
+                        Ok(()) => self.embeds_in_body(id),
+                        Err(_) => self.declares_step(id, assumed.at),
+                    };
+                    asked = assumed.asked.filter(|_| declares);
                     if asked.is_none() {
-                        return Err(e);
+                        kept?;
                     }
                 }
                 // For each binding the body is a conjunct of the struct, as if it were written
@@ -286,9 +291,22 @@ impl Machine<'_> {
                     ));
                 }
                 let kind = ArcKind::from(decl.marker);
+                let absent = self.v(v).extra.iter().flat_map(|x| &x.absent);
+                let test = absent.copied().find(|(tested, _)| *tested == label);
+                if let Some((_, test)) = test.filter(|_| kind == ArcKind::Member) {
+                    self.note_changed(v, test);
+                }
                 self.insert_arc(v, label, kind, conj.field(Src::Expr(decl.value), conj.env));
                 Ok(())
             }
+        }
+    }
+
+    /// Whether the body of a comprehension embeds something, which may have any fields.
+    fn embeds_in_body(&self, id: CompId) -> bool {
+        match self.ir.expr(self.ir.comps[id.idx()].body_expr) {
+            Expr::Struct(body) => !self.ir.structs[body.idx()].embeds().is_empty(),
+            _ => false,
         }
     }
 
@@ -317,14 +335,19 @@ impl Machine<'_> {
             Err(e) => matches!(self.s.errs[e.idx()].msg, Msg::Choosing(_)),
         };
         if changed {
-            let text = format!(
-                "circular dependency in evaluation of conditionals: {} changed after evaluation",
-                self.ir.text(test)
-            );
-            let e = self.text_err(Class::Cycle, text, test);
-            self.extra(v).changed.get_or_insert(e);
+            self.note_changed(v, test);
         }
         Ok(())
+    }
+
+    /// The struct depends on what a test has seen otherwise.
+    fn note_changed(&mut self, v: Vid, test: ExprId) {
+        let text = format!(
+            "circular dependency in evaluation of conditionals: {} changed after evaluation",
+            self.ir.text(test)
+        );
+        let e = self.text_err(Class::Cycle, text, test);
+        self.extra(v).changed.get_or_insert(e);
     }
 
     /// A comprehension must not add what it has seen to be absent.
@@ -337,10 +360,21 @@ impl Machine<'_> {
     ) -> Res<()> {
         let ir = self.ir;
         let comp = &ir.comps[id.idx()];
+        // Nothing is added: the test has seen the truth.
+        if envs.is_empty() {
+            return Ok(());
+        }
+        // So it has if a field of the struct itself is tested, unless a name that is yet to be computed adds it.
+        if let Expr::Ref { label, .. } = ir.expr(test)
+            && self.is_tested_alone(v, id, label)
+        {
+            self.extra(v).absent.push((label, test));
+            return Ok(());
+        }
+        // Or only what is there is added.
         let present =
             |label: &Label| self.arc(v, *label).is_some_and(|w| self.v(w).arc == ArcKind::Member);
-        // Nothing is added, or only what is there: the test has seen the truth.
-        if envs.is_empty() || comp.labels.iter().all(present) {
+        if comp.labels.iter().all(present) {
             return Ok(());
         }
         if let Expr::Struct(body) = ir.expr(comp.body_expr) {
@@ -359,6 +393,19 @@ impl Machine<'_> {
             }
         }
         Err(self.err_at(Class::Incomplete, Msg::Cycle(test), Vid::NONE, &[test]))
+    }
+
+    /// Whether a test is about a field of the struct that the comprehension is of, which neither that names nor
+    /// another one at work might add.
+    fn is_tested_alone(&self, v: Vid, id: CompId, label: Label) -> bool {
+        let others = self.v(v).extra.iter().flat_map(|x| &x.tasks).filter(|task| {
+            task.state == TaskState::Running
+                && self.concerns(task, Some(label))
+                && !matches!(task.kind, TaskKind::Comp(of) if of == id)
+        });
+        self.arc(v, label).is_some()
+            && self.ir.comps[id.idx()].labels.binary_search(&label).is_err()
+            && others.count() == 0
     }
 
     /// A guard that asks for the value of a field which is nothing but a circle of references, and

@@ -448,7 +448,10 @@ impl Machine<'_> {
                 // A struct that is built on the way inherits the references followed so far, so
                 // that a circle through it is noticed.
                 let outer = std::mem::replace(&mut self.s.cur_refs, c.refs);
+                let in_list = c.flags & INLINE != 0 && self.v(v).label.is_int();
+                let outer_list = std::mem::replace(&mut self.s.in_list, in_list);
                 let found = self.resolve(e, c.env);
+                self.s.in_list = outer_list;
                 self.s.cur_refs = outer;
                 match found {
                     Ok(w) if self.comes_late(v, c, w) => self.s.late.push((v, c)),

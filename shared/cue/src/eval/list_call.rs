@@ -8,6 +8,7 @@ use super::data::{Conj, EnvId, Res, Val, Vid};
 use super::state::Machine;
 use crate::error::Class;
 use crate::ir::ExprId;
+use crate::label::Label;
 use crate::std::Lazy;
 use std::collections::HashMap;
 
@@ -142,7 +143,9 @@ impl Machine<'_> {
                 for w in elems {
                     let held = self.s.budget.held();
                     let same = match (&key, self.data_key(w)?) {
-                        (Some(wanted), Some(key)) => *wanted == key,
+                        (Some(wanted_key), Some(key)) => {
+                            *wanted_key == key && self.same_besides_data(wanted, w)?
+                        }
                         _ => self.equal_nodes(wanted, w),
                     };
                     // The key is gone, if not what was computed for it.
@@ -207,6 +210,40 @@ impl Machine<'_> {
             | Lazy::YamlValidate
             | Lazy::YamlValidatePartial => Ok(Val::Bool(true)),
         }
+    }
+
+    /// Whether two values that are the same data have the same definitions and hidden fields, too.
+    fn same_besides_data(&mut self, a: Vid, b: Vid) -> Res<bool> {
+        let (a, b) = (self.chosen(a), self.chosen(b));
+        let given = |m: &Self, v: Vid| -> Vec<(Label, Vid)> {
+            let there = |(label, w): &(Label, Vid)| {
+                !label.is_let() && m.v(*w).arc == super::ArcKind::Member
+            };
+            m.v(v).arcs.iter().copied().filter(there).collect()
+        };
+        let of_a = given(self, a);
+        if of_a.len() != given(self, b).len() {
+            return Ok(false);
+        }
+        self.enter()?;
+        let same = self.same_fields_besides_data(of_a, b);
+        self.leave();
+        same
+    }
+
+    fn same_fields_besides_data(&mut self, fields: Vec<(Label, Vid)>, other: Vid) -> Res<bool> {
+        for (label, w) in fields {
+            let found = self.arc(other, label);
+            let Some(u) = found.filter(|u| self.v(*u).arc == super::ArcKind::Member) else {
+                return Ok(false);
+            };
+            let is_data = label.is_string() || label.is_int();
+            let same = is_data || self.data_key(w)? == self.data_key(u)?;
+            if !(same && self.same_besides_data(w, u)?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Text that two elements share if they are the same data; none for what is incomplete.

@@ -186,10 +186,10 @@ impl Machine<'_> {
         })
     }
 
-    /// A unification that is part of a struct which was itself built inside an expression counts as a
+    /// A unification that is part of a struct or list which was itself built inside an expression counts as a
     /// whole.
     pub(crate) fn is_whole(&self, e: ExprId, env: EnvId) -> bool {
-        matches!(self.ir.expr(e), Expr::And(..)) && self.is_inside_inline(env)
+        matches!(self.ir.expr(e), Expr::And(..)) && (self.s.in_list || self.is_inside_inline(env))
     }
 
     /// An error in what counts as a whole is an error of the whole, and so is that it contains what it

@@ -66,6 +66,8 @@ pub(crate) struct State {
     pub(crate) at: Vid,
     /// A comprehension could not be decided when it was tried.
     pub(crate) undecided: bool,
+    /// The reference being followed is an element of a list that is built inside an expression.
+    pub(crate) in_list: bool,
     /// A structure being computed turned out to contain itself.
     pub(crate) into_itself: bool,
     /// The vertex of which no name can be computed without knowing its other names.
@@ -122,6 +124,7 @@ impl State {
             min_unfinished_depth: 0,
             at: Vid::NONE,
             undecided: false,
+            in_list: false,
             into_itself: false,
             naming: Vid::NONE,
             named: Vid::NONE,

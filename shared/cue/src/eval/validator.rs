@@ -413,6 +413,13 @@ impl Machine<'_> {
         }
     }
 
+    /// A condition of which it is not known what fields it has is neither met nor unmet, whatever the others say.
+    fn check_condition(&mut self, cond: Vid) -> Res<()> {
+        let cond = self.deref(cond);
+        let waits = self.v(cond).incomplete.filter(|e| self.class(*e) == Class::Incomplete);
+        waits.map_or(Ok(()), Err)
+    }
+
     /// What can never be an argument is an error, however many schemas match. The reference counts the value
     /// that is judged as the first.
     fn check_kind(&mut self, arg: Vid, want: Kind, i: usize, name: &str, at: ExprId) -> Res<()> {
@@ -433,6 +440,7 @@ impl Machine<'_> {
         for arg in [cond, then, other] {
             self.check_argument(*arg)?;
         }
+        self.check_condition(*cond)?;
         let asked = &self.asked(x, val)?;
         let met = self.meet_with(asked, *cond)?;
         // What is undecided counts as no match, so that the other branch applies.

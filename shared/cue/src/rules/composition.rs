@@ -256,3 +256,20 @@ fn bounds_say_the_same_in_any_order() {
         ("_x: {a: >1} | {a: >=2}\nn: len(_x)", "incomplete"),
     ]);
 }
+
+#[test]
+fn a_guard_that_adds_only_optional_fields_leaves_open_what_they_stand_beside() {
+    table(&[
+        ("x: 3 & {if true {y?: 7}}", r#"{"x":3}"#),
+        ("x: {3, if true {y?: 7, #z: 1}}", r#"{"x":3}"#),
+        ("x: [1] & {for a in [1] {y?: 7}}", r#"{"x":[1]}"#),
+        ("x: {if true {3}, if true {y?: 1}}", r#"{"x":3}"#),
+        ("y: {if true {y?: 7}}\nx: y & 3", r#"{"y":{},"x":3}"#),
+        ("x: {3, (\"y\")?: 7}", r#"{"x":3}"#),
+        ("x: {if true {y?: 7}}", r#"{"x":{}}"#),
+        ("x: {3, if true {y!: 7}}", "eval"),
+        ("x: {3, if true {y?: 7, ...}}", "eval"),
+        ("x: {3, if true {(\"y\")?: 7}}", "eval"),
+        ("x: {3, {y?: 7}}", "eval"),
+    ]);
+}

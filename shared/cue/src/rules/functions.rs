@@ -128,3 +128,22 @@ fn a_yaml_text_without_documents_is_judged_by_what_is_read_from_it() {
         ("import \"encoding/yaml\"\nx: \"\" & yaml.ValidatePartial(int)", r#"{"x":""}"#),
     ]);
 }
+
+#[test]
+fn a_list_is_searched_for_definitions_and_hidden_fields_too() {
+    let cases = [
+        ("[{a: 1, _h: 2}], {a: 1}", false),
+        ("[{a: 1, #h: 2}], {a: 1}", false),
+        ("[{a: 1}], {a: 1, #h: 2}", false),
+        ("[{a: {b: 1, _h: 2}}], {a: b: 1}", false),
+        ("[[1, {_h: 1}]], [1, {}]", false),
+        ("[{1, #h: 2}], 1", false),
+        ("[{a: 1, _h: 2}], {a: 1, _h: 2}", true),
+        ("[{a: 1, #h?: 2}], {a: 1}", true),
+        ("[{a: 1}], close({a: 1})", true),
+    ];
+    for (arguments, found) in cases {
+        let text = format!("import \"list\"\nx: list.Contains({arguments})");
+        table(&[(text.as_str(), if found { r#"{"x":true}"# } else { r#"{"x":false}"# })]);
+    }
+}

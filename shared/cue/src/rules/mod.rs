@@ -5,6 +5,7 @@ mod closedness;
 mod composition;
 mod following;
 mod functions;
+mod operands;
 mod schemas;
 mod waiting;
 

@@ -182,3 +182,16 @@ fn a_validator_may_wait_for_what_it_compares_with() {
         assert_eq!(kind(text), expected, "{text}");
     }
 }
+
+#[test]
+fn a_condition_of_which_not_all_fields_are_known_is_neither_met_nor_unmet() {
+    table(&[
+        ("_z: bool\nx: matchIf({if _z {}}, 1, {}) & {}", "incomplete"),
+        ("_z: bool\nx: matchIf({if _z {}, c: 1}, 1, {}) & {c: 2}", "incomplete"),
+        ("_z: string\nx: matchIf({(_z): 1}, 1, {}) & {}", "incomplete"),
+        ("_z: string\nx: matchIf({(_z): 1}, 1, 2) & 3", "incomplete"),
+        ("_z: int\nx: matchIf({b: _z + 1}, 1, {}) & {b: 1}", r#"{"x":{"b":1}}"#),
+        ("_z: bool\nx: matchIf({b: {if _z {}}}, 1, {}) & {b: {}}", r#"{"x":{"b":{}}}"#),
+        ("_z: bool\nx: matchIf(3, {if _z {}}, {}) & {}", r#"{"x":{}}"#),
+    ]);
+}

@@ -612,3 +612,23 @@ fn a_literal_that_is_calculated_with_or_tested_cannot_contain_what_it_is_written
         ("x: {a: {e: x.b} == {e: 1}, b: 1}", "eval"),
     ]);
 }
+
+#[test]
+fn a_guard_may_name_what_it_adds_by_a_text_when_it_has_tested_another_field() {
+    const ADDED: &str = r#"{"x":{"d":2,"b":1}}"#;
+    table(&[
+        ("x: {a?: 1, if a == _|_ {\"\\(\"b\")\": 1, d: 2}}", ADDED),
+        ("x: {a?: 1, if a == _|_ for v in [\"b\"] {(v): 1, d: 2}}", ADDED),
+        ("x: {a?: 1, for v in [\"b\"] if a == _|_ {\"\\(v)\": 1, d: 2}}", ADDED),
+        ("x: {a?: 1, if a == _|_ {\"\\(d)\": 1, d: \"c\"}}", r#"{"x":{"d":"c","c":1}}"#),
+        ("a?: 1\nif a == _|_ {(1): 1, d: 2}", "eval"),
+        // The name is that of the field after all.
+        ("x: {a?: 1, if a == _|_ {\"\\(\"a\")\": 1, d: 2}}", "cycle"),
+        ("a?: 1\nif a == _|_ {(\"a\"): 1}", "cycle"),
+        ("x: {a?: 1, b?: 1, if a == _|_ {b: 1}, if b == _|_ {a: 1}}", r#"{"x":{"b":1}}"#),
+        // What is embedded has it.
+        ("x: {a?: 1, if a == _|_ {_y, d: 2}}\n_y: {a: 1}", "cycle"),
+        ("x: {a?: 1, if a == _|_ {_y}}\n_y: {a: 1}", "cycle"),
+        ("x: {a?: 1, if a == _|_ {_y, d: 2}}\n_y: {b: 1}", ADDED),
+    ]);
+}

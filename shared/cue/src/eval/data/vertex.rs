@@ -3,7 +3,7 @@
 use super::conj::{Conj, Req, Src};
 use super::id::{CloseId, EnvId, ErrId, Vid};
 use super::val::Val;
-use crate::ir::{CompId, DynamicDecl, ListId, Marker, PatternDecl};
+use crate::ir::{CompId, DynamicDecl, ExprId, ListId, Marker, PatternDecl};
 use crate::kind::Kind;
 use crate::label::Label;
 use rustc_hash::FxHashMap;
@@ -170,6 +170,8 @@ pub(crate) struct Extra {
     pub(crate) modes: Vec<Mark>,
     /// The circle of a guard that has declared what it took for absent.
     pub(crate) changed: Option<ErrId>,
+    /// Fields that a guard has taken for absent whose body may add them by names yet to be computed.
+    pub(crate) absent: Vec<(Label, ExprId)>,
     pub(crate) child_error: Option<ErrId>,
     pub(crate) child_incomplete: Option<ErrId>,
     /// Data to be put at paths below.
@@ -198,6 +200,7 @@ impl Extra {
             index,
             modes,
             changed,
+            absent,
             child_error,
             child_incomplete,
             inputs,
@@ -226,6 +229,7 @@ impl Extra {
         *index = None;
         modes.clear();
         *changed = None;
+        absent.clear();
         *child_error = None;
         *child_incomplete = None;
         inputs.clear();
