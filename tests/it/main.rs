@@ -65,6 +65,7 @@ mod shard_rights;
 mod shards;
 mod stamps;
 mod steps;
+mod streamed_lists;
 mod tenants;
 mod traces;
 mod ui;
