@@ -23,7 +23,7 @@ use crate::observed::Observed;
 use crate::request::{ApiError, ObjectClient};
 use crate::share::{Keeping, Share};
 use crate::store::{Key, Stored as _};
-use crate::watch::{Config, Event, Relisted, WatchError, events};
+use crate::watch::{Config, Event, Lists, Relisted, WatchError, events_of};
 
 /// An object as a watch brings it.
 trait Brought: Send {
@@ -137,20 +137,21 @@ impl Feeding {
             Config::default().labels(names::label::APP_NAME).page_size(PAGE).streaming_lists();
         let client = self.io.client().clone();
         let (resource, namespace) = (&self.resource, self.key.2.as_str());
+        let lists = Lists::default();
         if watched.shape == Shape::Metadata {
             type Part = PartialObjectMeta<Observed<Value>>;
             let api = match namespace {
                 "" => Api::<Part>::all_with(client, resource),
                 _ => Api::<Part>::namespaced_with(client, namespace, resource),
             };
-            let begin = || events(&resource.kind, api.clone(), config.clone()).boxed();
+            let begin = || events_of(&resource.kind, api.clone(), config.clone(), &lists).boxed();
             self.follow(begin, watched).await
         } else {
             let api = match namespace {
                 "" => Api::<Observed<Value>>::all_with(client, resource),
                 _ => Api::<Observed<Value>>::namespaced_with(client, namespace, resource),
             };
-            let begin = || events(&resource.kind, api.clone(), config.clone()).boxed();
+            let begin = || events_of(&resource.kind, api.clone(), config.clone(), &lists).boxed();
             self.follow(begin, watched).await
         }
     }

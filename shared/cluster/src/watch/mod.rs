@@ -22,6 +22,7 @@ use tracing::warn;
 use crate::observed::Guarded;
 use crate::share::{Keeping, Share, Whose};
 use crate::store::{Key, Store, Stored};
+pub(crate) use streamed::Lists;
 
 /// How long a watch goes on that brings more than what is kept: until the fleet is at rest.
 const NARROWED_AFTER: Duration = Duration::from_secs(60);
@@ -53,8 +54,21 @@ pub fn events<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    events_of(what, api, config, &Lists::default())
+}
+
+/// The same of a kind that may be watched again.
+pub(crate) fn events_of<K>(
+    what: &str,
+    api: Api<K>,
+    config: Config,
+    lists: &Lists,
+) -> impl Stream<Item = Result<Event<K>, WatchError>> + Send + use<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
     let what = what.to_owned();
-    streamed::watched(api, config).inspect(move |event| {
+    streamed::watched(api, config, lists.clone()).inspect(move |event| {
         if let Err(error) = event {
             let error = crate::error::chain(error);
             warn!(what, error, "watch failed, trying again");
@@ -108,10 +122,11 @@ pub async fn feed<K, T>(
     let resource = api.resource_url().to_owned();
     let mut changes = share.subscribe();
     let mut keeping = changes.borrow_and_update().clone();
+    let lists = Lists::default();
     // Of the present share, which may be newer than what was seen of it: then it is seen next.
     let begin = || {
         let config = share.now().narrow(whose, &config);
-        events(&resource, api.clone(), config).boxed()
+        events_of(&resource, api.clone(), config, &lists).boxed()
     };
     let mut events = Relisted::new(share.turns(), begin);
     // The generation that the last list began with.

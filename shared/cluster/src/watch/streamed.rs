@@ -4,6 +4,8 @@
 //! The client library streams lists, too, but of any age, and it drops what is deleted before the list is complete.
 
 use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
@@ -32,10 +34,17 @@ const IS_COMPLETE: &str = "k8s.io/initial-events-end";
 
 type Events<K> = BoxStream<'static, Result<Event<K>, WatchError>>;
 
+/// How the API server lists the objects of a kind, as far as that is known: what it does not stream is not asked for again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lists {
+    in_pages: Arc<AtomicBool>,
+}
+
 /// What a watch brings, for ever. A streamed list that does not come to its end is listed again in pages.
 pub(super) fn watched<K>(
     api: Api<K>,
     config: Config,
+    lists: Lists,
 ) -> impl Stream<Item = Result<Event<K>, WatchError>> + Send + use<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -43,7 +52,12 @@ where
     let events = match config.initial_list_strategy {
         InitialListStrategy::ListWatch => watcher(api, config).boxed(),
         InitialListStrategy::StreamingList => {
-            let watch = Watch { source: Source { api, config }, state: State::Unknown };
+            let source = Source { api, config };
+            let state = match lists.in_pages.load(Ordering::Relaxed) {
+                true => source.pages(),
+                false => State::Unknown,
+            };
+            let watch = Watch { source, lists, state };
             stream::unfold(watch, async |mut watch| Some((watch.next().await?, watch))).boxed()
         }
     };
@@ -75,6 +89,7 @@ enum State<K> {
 
 struct Watch<K> {
     source: Source<K>,
+    lists: Lists,
     state: State<K>,
 }
 
@@ -100,6 +115,9 @@ where
                 Ok(step) => step,
                 Err(reason) => {
                     debug!(%reason, "a list is read in pages");
+                    if !matches!(reason, NotStreamed::Incomplete) {
+                        self.lists.in_pages.store(true, Ordering::Relaxed);
+                    }
                     (None, self.source.pages())
                 }
             };
@@ -218,8 +236,6 @@ fn of_watch<K: Resource>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use http::{Request, Response};
     use http_body_util::StreamBody;
     use hyper::body::Frame;
@@ -369,12 +385,34 @@ mod tests {
         }
     }
 
+    /// What a server does not stream is not asked for again, unless the connection only broke.
+    #[tokio::test(start_paused = true)]
+    async fn how_a_kind_is_listed_is_found_out_once() {
+        for (server, again) in [
+            (Server::Streams, "streamed"),
+            (Server::Refuses(422), "page"),
+            (Server::Ignores, "page"),
+            (Server::BreaksOff, "streamed"),
+        ] {
+            let (client, asked) = client(server);
+            let (api, lists): (Api<PolicyDefinition>, _) = (Api::all(client), Lists::default());
+            for _ in 0..2 {
+                asked.lock().clear();
+                let config = Config::default().streaming_lists();
+                let mut events = std::pin::pin!(watched(api.clone(), config, lists.clone()));
+                while !matches!(events.next().await.unwrap().unwrap(), Event::InitDone) {}
+            }
+            assert_eq!(asked.lock()[0], again, "{server:?}");
+        }
+    }
+
     /// A watch goes on after the last version, and begins with a list where the API server has forgotten that.
     #[tokio::test(start_paused = true)]
     async fn a_watch_goes_on_where_it_was() {
         let (client, asked) = client(Server::Changes);
         let api: Api<PolicyDefinition> = Api::all(client);
-        let mut events = std::pin::pin!(watched(api, Config::default().streaming_lists()));
+        let mut events =
+            std::pin::pin!(watched(api, Config::default().streaming_lists(), Lists::default()));
         let mut next = async || events.next().await.unwrap().unwrap();
         while !matches!(next().await, Event::InitDone) {}
         assert!(matches!(next().await, Event::Apply(object) if object.version() == "6"));
@@ -389,7 +427,8 @@ mod tests {
     async fn who_is_refused_altogether_is_told_so() {
         let (client, asked) = client(Server::Refuses(403));
         let api: Api<PolicyDefinition> = Api::all(client);
-        let mut events = std::pin::pin!(watched(api, Config::default().streaming_lists()));
+        let mut events =
+            std::pin::pin!(watched(api, Config::default().streaming_lists(), Lists::default()));
         for _ in 0..2 {
             assert!(matches!(events.next().await, Some(Err(WatchError::WatchStartFailed(_)))));
         }
