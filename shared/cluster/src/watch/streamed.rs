@@ -20,7 +20,8 @@ use tracing::debug;
 
 use super::WatchError;
 
-/// How long the next object of a streamed list is waited for. An old API server sends the objects and never says that these are all.
+/// How long the next object of a streamed list is waited for. An API server before 1.27 sends the objects and never says that these are
+/// all.
 const NEXT: Duration = Duration::from_secs(30);
 
 /// How long a watch lasts, in seconds, before the API server ends it; it begins again where it was.
@@ -69,8 +70,8 @@ where
 enum NotStreamed {
     #[error("the API server streams no lists: {0}")]
     Refused(String),
-    #[error("no object of the streamed list came for {NEXT:?}")]
-    Silent,
+    #[error("the API server does not say that the list is complete")]
+    Ignored,
     #[error("the connection ended before the streamed list was complete")]
     Incomplete,
 }
@@ -144,8 +145,8 @@ where
                 Err(error) => (Some(Err(WatchError::WatchStartFailed(error))), State::Unknown),
             },
             State::Listing(mut events) => {
-                let event = timeout(NEXT, events.next()).await.map_err(|_| NotStreamed::Silent)?;
-                of_list(event.ok_or(NotStreamed::Incomplete)?, events)
+                let event = timeout(NEXT, events.next()).await.map_err(|_| NotStreamed::Ignored)?;
+                of_list(event.ok_or(NotStreamed::Incomplete)?, events)?
             }
             State::Known(version) => match self.watch(&version).await {
                 Ok(events) => (None, State::Watching(version, events)),
@@ -184,24 +185,35 @@ where
 }
 
 /// What an event before the end of a list means. The API server may begin with an older state and bring it up to date.
-fn of_list<K>(event: kube::Result<WatchEvent<K>>, events: Incoming<K>) -> Step<K> {
+fn of_list<K>(
+    event: kube::Result<WatchEvent<K>>,
+    events: Incoming<K>,
+) -> Result<Step<K>, NotStreamed> {
     let event = match event {
         Ok(WatchEvent::Added(object)) => Ok(Event::InitApply(object)),
         Ok(WatchEvent::Modified(object)) => Ok(Event::Apply(object)),
         Ok(WatchEvent::Deleted(object)) => Ok(Event::Delete(object)),
         Ok(WatchEvent::Bookmark(bookmark)) => {
+            // The first one is of the complete list, or the watch is an ordinary one.
             if !bookmark.metadata.annotations.contains_key(IS_COMPLETE) {
-                return (None, State::Listing(events));
+                return Err(NotStreamed::Ignored);
             }
-            let version = bookmark.metadata.resource_version;
-            return (Some(Ok(Event::InitDone)), State::Watching(version, events));
+            return Ok(match bookmark.metadata.resource_version {
+                version if version.is_empty() => no_version(),
+                version => (Some(Ok(Event::InitDone)), State::Watching(version, events)),
+            });
         }
         Ok(WatchEvent::Error(status)) => {
-            return (Some(Err(WatchError::WatchError(status))), State::Unknown);
+            return Ok((Some(Err(WatchError::WatchError(status))), State::Unknown));
         }
         Err(error) => Err(WatchError::WatchFailed(error)),
     };
-    (Some(event), State::Listing(events))
+    Ok((Some(event), State::Listing(events)))
+}
+
+/// Where a watch would go on is not known.
+fn no_version<K>() -> Step<K> {
+    (Some(Err(WatchError::NoResourceVersion)), State::Unknown)
 }
 
 /// What an event after the list means. What is known stays known unless the API server has forgotten that version.
@@ -214,7 +226,10 @@ fn of_watch<K: Resource>(
         Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => (object, false),
         Ok(WatchEvent::Deleted(object)) => (object, true),
         Ok(WatchEvent::Bookmark(bookmark)) => {
-            return (None, State::Watching(bookmark.metadata.resource_version, events));
+            return match bookmark.metadata.resource_version {
+                version if version.is_empty() => no_version(),
+                version => (None, State::Watching(version, events)),
+            };
         }
         Ok(WatchEvent::Error(status)) => {
             let state = if status.code == 410 { State::Unknown } else { State::Known(version) };
@@ -230,7 +245,7 @@ fn of_watch<K: Resource>(
             let event = if is_deleted { Event::Delete(object) } else { Event::Apply(object) };
             (Some(Ok(event)), State::Watching(version, events))
         }
-        _ => (Some(Err(WatchError::NoResourceVersion)), State::Unknown),
+        _ => no_version(),
     }
 }
 
@@ -262,6 +277,8 @@ mod tests {
         Refuses(u16),
         /// It sends the objects, and not that these are all.
         Ignores,
+        /// The same, and after a minute a bookmark.
+        Marks,
         /// The connection ends within the list.
         BreaksOff,
     }
@@ -287,9 +304,15 @@ mod tests {
 
     /// The event after the last object of a list.
     fn listed() -> String {
-        let object = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "PolicyDefinition",
-            "metadata": {"resourceVersion": "5", "annotations": {IS_COMPLETE: "true"}}});
-        event("BOOKMARK", &object)
+        bookmark("5", &json!({IS_COMPLETE: "true"}))
+    }
+
+    fn bookmark(version: &str, annotations: &Value) -> String {
+        let metadata = json!({"resourceVersion": version, "annotations": annotations});
+        event(
+            "BOOKMARK",
+            &json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "PolicyDefinition", "metadata": metadata}),
+        )
     }
 
     fn since_version(version: &str) -> String {
@@ -339,6 +362,9 @@ mod tests {
                     }
                     Server::BreaksOff if is_streamed => (200, added(), true),
                     Server::Ignores if is_streamed => (200, added(), false),
+                    Server::Marks if is_streamed => {
+                        (200, added() + &bookmark("5", &json!({})), false)
+                    }
                     Server::Changes if is_watch => (200, since_version(since), true),
                     _ if is_watch => (200, String::new(), false),
                     _ => (200, page(), true),
@@ -363,6 +389,7 @@ mod tests {
             (Server::Refuses(422), &["streamed", "page"]),
             (Server::Refuses(400), &["streamed", "page"]),
             (Server::Ignores, &["streamed", "page"]),
+            (Server::Marks, &["streamed", "page"]),
             (Server::BreaksOff, &["streamed", "page"]),
         ] {
             let (client, asked) = client(server);
@@ -392,6 +419,7 @@ mod tests {
             (Server::Streams, "streamed"),
             (Server::Refuses(422), "page"),
             (Server::Ignores, "page"),
+            (Server::Marks, "page"),
             (Server::BreaksOff, "streamed"),
         ] {
             let (client, asked) = client(server);
@@ -420,6 +448,24 @@ mod tests {
         assert!(events.next().await.unwrap().is_err());
         assert!(matches!(events.next().await.unwrap().unwrap(), Event::Init));
         assert_eq!(*asked.lock(), ["streamed", "since 5", "since 6", "since 8", "streamed"]);
+    }
+
+    /// A list or a bookmark without a version is no place to go on from.
+    #[test]
+    fn a_watch_goes_on_from_versions_only() {
+        let parse = |text: String| -> kube::Result<WatchEvent<PolicyDefinition>> {
+            serde_json::from_str(&text).map_err(Error::SerdeError)
+        };
+        let none = || stream::pending().boxed();
+        let complete = json!({IS_COMPLETE: "true"});
+        let step = of_list(parse(bookmark("", &complete)), none()).unwrap();
+        assert!(matches!(step, (Some(Err(_)), State::Unknown)));
+        for text in
+            [bookmark("", &json!({})), event("MODIFIED", &json!({"metadata": {}, "spec": {}}))]
+        {
+            let step = of_watch(parse(text), "5".to_owned(), none());
+            assert!(matches!(step, (Some(Err(_)), State::Unknown)));
+        }
     }
 
     /// What pages would not mend is handed on.
