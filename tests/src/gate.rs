@@ -290,7 +290,7 @@ impl Request {
         let resource = path.rsplit('/').next().unwrap_or_default();
         self.method == "GET"
             && !path.contains("/namespaces/")
-            && !query.contains("watch=")
+            && (!query.contains("watch=") || query.contains("sendInitialEvents=true"))
             && !query.contains("%3D")
             && resources.contains(&resource)
     }
