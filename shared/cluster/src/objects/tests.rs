@@ -91,10 +91,14 @@ fn config_map(name: &str, bytes: usize) -> Value {
 /// The same of one namespace.
 type Namespace = dyn Fn(&str) -> (u16, Value) + Send + Sync;
 
-fn denial() -> (u16, Value) {
+fn refusal(code: u16, reason: &str) -> (u16, Value) {
     let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
-        "reason": "Forbidden", "message": "may not", "code": 403});
-    (403, status)
+        "reason": reason, "message": "may not", "code": code});
+    (code, status)
+}
+
+fn denial() -> (u16, Value) {
+    refusal(403, "Forbidden")
 }
 
 /// The watches of a member, and the paths that it is asked for. Its watches bring nothing, for ever.
@@ -141,7 +145,7 @@ fn member_with(
                     {"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]}),
                 ),
                 // An old server: it has no streamed lists.
-                _ if is_streamed => (422, invalid()),
+                _ if is_streamed => refusal(422, "Invalid"),
                 "/api/v1/configmaps" if part("watch").is_some() => std::future::pending().await,
                 "/api/v1/configmaps" => page(is_partial, &part("continue").unwrap_or_default()),
                 list if list.ends_with("/configmaps") => match part("watch") {
@@ -157,11 +161,6 @@ fn member_with(
     let io = Arc::new(ObjectClient::new(kube::Client::new(service, "default")));
     let tasks = (TaskTracker::new(), CancellationToken::new());
     (Arc::new(LiveObjects::of_member(io, Arc::new(|_| {}), tasks, kept)), seen)
-}
-
-fn invalid() -> Value {
-    serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "reason": "Invalid", "message": "invalid", "code": 422})
 }
 
 fn list(items: &[Value], next: &str) -> (u16, Value) {

@@ -25,7 +25,7 @@ use super::data::{
 use super::list_call::len_int;
 use super::state::Machine;
 use crate::error::Class;
-use crate::ir::{BuiltinId, CallId, Callee, CompId, Core, Expr, ExprId};
+use crate::ir::{BuiltinId, CallId, Callee, Core, Expr, ExprId};
 use crate::kind::Kind;
 use crate::label::Label;
 use crate::limits::{Budget, LimitError};
@@ -335,17 +335,14 @@ impl Machine<'_> {
         }
         vertex.extra.iter().flat_map(|x| &x.tasks).all(|task| match (task.kind, task.state) {
             (_, TaskState::Done) => true,
-            (TaskKind::Comp(id), TaskState::Failed(_)) => self.names_known(w, id),
+            (TaskKind::Comp(id), TaskState::Failed(_)) => {
+                let comp = &self.ir.comps[id.idx()];
+                !comp.open
+                    && !comp.labels.is_empty()
+                    && comp.labels.iter().all(|l| self.arc(w, *l).is_some())
+            }
             _ => false,
         })
-    }
-
-    /// Whether a comprehension names fields, and none that is not there.
-    fn names_known(&self, w: Vid, id: CompId) -> bool {
-        let comp = &self.ir.comps[id.idx()];
-        !comp.open
-            && !comp.labels.is_empty()
-            && comp.labels.iter().all(|l| self.arc(w, *l).is_some())
     }
 
     /// An argument of a function of a package: what is unified in it is computed.

@@ -398,14 +398,15 @@ impl Machine<'_> {
     /// Whether a test is about a field of the struct that the comprehension is of, which neither that names nor
     /// another one at work might add.
     fn is_tested_alone(&self, v: Vid, id: CompId, label: Label) -> bool {
-        let others = self.v(v).extra.iter().flat_map(|x| &x.tasks).filter(|task| {
+        let mut tasks = self.v(v).extra.iter().flat_map(|x| &x.tasks);
+        let another = tasks.any(|task| {
             task.state == TaskState::Running
                 && self.concerns(task, Some(label))
                 && !matches!(task.kind, TaskKind::Comp(of) if of == id)
         });
         self.arc(v, label).is_some()
             && self.ir.comps[id.idx()].labels.binary_search(&label).is_err()
-            && others.count() == 0
+            && !another
     }
 
     /// A guard that asks for the value of a field which is nothing but a circle of references, and

@@ -125,12 +125,7 @@ async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
     bench_env.settled(&bench_env.mark()?).await?;
     let step = Step::start("the same, and edits of the small tenant");
     let mut served = pin!(edit_all(bench_env, &large, 3, limit));
-    let (mut times, mut accepted, mut served_in) = (Vec::new(), Vec::new(), Vec::new());
-    let mut note = |took: Took| {
-        times.push(took.all);
-        accepted.push(took.accepted);
-        served_in.push(took.all.saturating_sub(took.accepted));
-    };
+    let mut taken: Vec<Took> = Vec::new();
     let both = loop {
         let edit = async {
             let took = small.edit().await;
@@ -141,19 +136,21 @@ async fn measure(args: &Args, bench_env: &BenchEnv) -> Result<()> {
         let mut edit = pin!(edit);
         tokio::select! {
             both = &mut served => {
-                note(edit.await?);
+                taken.push(edit.await?);
                 break both?;
             }
-            took = &mut edit => note(took?),
+            took = &mut edit => taken.push(took?),
         }
     };
     step.done();
     let most = (idle.percentile(99) * 3).min(Duration::from_millis(500));
     let goal = format!("< {} (0.5 s, 3x idle)", seconds(most));
-    Times::new(times).print("edits while the large tenant edits everything", ["", &goal]);
+    let times = |part: fn(&Took) -> Duration| Times::new(taken.iter().map(part).collect());
+    times(|took| took.all).print("edits while the large tenant edits everything", ["", &goal]);
     // What the API server and admission take of it is shared by all who write.
-    Times::new(accepted).print("  of that until the API server accepts them", ["", ""]);
-    Times::new(served_in).print("  of that from then on", ["", "< 0.500 s"]);
+    times(|took| took.accepted).print("  of that until the API server accepts them", ["", ""]);
+    let served = |took: &Took| took.all.saturating_sub(took.accepted);
+    times(served).print("  of that from then on", ["", "< 0.500 s"]);
     line("the large tenant alone, all served after", seconds(alone), "");
     let goal = format!("<= {} (1.1x alone)", seconds(alone.mul_f64(1.1)));
     line("the same, with the small tenant's edits", seconds(both), &goal);
