@@ -65,6 +65,8 @@ pub struct Settings {
     pub shard: Option<String>,
     /// Revisions and trackers are labelled with the bucket of their Application, and selected by that.
     pub label_records: bool,
+    /// Dispatched objects are labelled with the bucket of their Application, and selected by that.
+    pub label_objects: bool,
     /// Applications without a version requirement are left alone.
     pub ignore_without_version: bool,
     /// Definitions without a version requirement are left alone.

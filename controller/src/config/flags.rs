@@ -168,6 +168,10 @@ pub struct Flags {
     /// replica only those that it keeps.
     #[arg(long)]
     pub(super) shard_label_records: bool,
+    /// With --sharding=auto: label dispatched objects with the bucket of their Application when they are written, so that the API server
+    /// sends each replica only those that it keeps.
+    #[arg(long)]
+    pub(super) shard_label_objects: bool,
     /// Version written to new Applications and compared with the version they require.
     #[arg(long, default_value = vela_api::KUBEVELA_VERSION)]
     pub(super) advertised_version: String,

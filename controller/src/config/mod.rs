@@ -94,6 +94,8 @@ pub struct Config {
     pub fleet: Option<(Pace, Pools)>,
     /// Its revisions and trackers are labelled with the bucket of their Application.
     pub label_records: bool,
+    /// The objects that it dispatches are labelled with the bucket of their Application.
+    pub label_objects: bool,
     /// Our version, as Applications see it.
     pub version: String,
     /// Controllers to run.
@@ -294,6 +296,7 @@ impl TryFrom<Flags> for Config {
             shard_retry_period,
             shard_fallback,
             shard_label_records,
+            shard_label_objects,
             advertised_version,
             use_webhook,
             webhook_service,
@@ -439,6 +442,7 @@ impl TryFrom<Flags> for Config {
             ignore_definitions_without_version: ignore_definition_without_controller_version,
             shard,
             label_records: shard_label_records && fleet.is_some(),
+            label_objects: shard_label_objects && fleet.is_some(),
             fleet,
             version: advertised_version,
             controllers,

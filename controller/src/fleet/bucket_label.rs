@@ -7,7 +7,6 @@
 //! (`Context::read_again`), and corrects the label of what it finds.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -16,7 +15,7 @@ use serde_json::json;
 use tracing::warn;
 use vela_api::names::label;
 use vela_apply::plan::PatchKind;
-use vela_cluster::{ApiError, Identity, Key, ObjectClient, RawResponse, Target, Whose};
+use vela_cluster::{AllBut, ApiError, Identity, Key, ObjectClient, RawResponse, Target, Whose};
 use vela_shard::{Buckets, bucket_of};
 
 use crate::application::facts;
@@ -33,13 +32,17 @@ pub(crate) fn of_new(settings: &Settings, app: &Key) -> Option<String> {
 }
 
 /// What selects the records of some buckets, and those that have no label yet; `None`: these are all.
-pub(super) fn selector(buckets: Buckets) -> Option<Arc<str>> {
+pub(super) fn selector(buckets: Buckets) -> Option<AllBut> {
+    selector_of(label::BUCKET, buckets)
+}
+
+/// The same by another label of that form.
+pub(super) fn selector_of(key: &'static str, buckets: Buckets) -> Option<AllBut> {
     let others = Buckets::ALL.without(buckets);
     if others.is_empty() {
         return None;
     }
-    let others: Vec<String> = others.iter().map(|bucket| format!("{bucket:02x}")).collect();
-    Some(format!("{} notin ({})", label::BUCKET, others.join(",")).into())
+    Some(AllBut::new(key, others.iter().map(|bucket| format!("{bucket:02x}")).collect()))
 }
 
 /// Whether a record has the label of its Application.
@@ -104,13 +107,14 @@ mod tests {
     fn the_selector_names_all_other_buckets() {
         assert_eq!(selector(Buckets::ALL), None);
         let all_but = |out: &[u8]| Buckets::ALL.without(out.iter().copied().collect());
-        let text = selector(all_but(&[0x3f, 0, 0xa0])).unwrap();
-        assert_eq!(&*text, "controller.core.oam.dev/bucket notin (00,3f,a0)");
-        // A selector of nearly all of them is far below the limits of a request line.
-        assert!(
-            selector(all_but(&[1])).unwrap().len() < selector(Buckets::default()).unwrap().len()
+        let text = |buckets| selector(buckets).unwrap().text();
+        assert_eq!(
+            text(all_but(&[0x3f, 0, 0xa0])),
+            "controller.core.oam.dev/bucket notin (00,3f,a0)"
         );
-        assert!(selector(Buckets::default()).unwrap().len() < 1_000);
+        // A selector of nearly all of them is far below the limits of a request line.
+        assert!(text(all_but(&[1])).len() < text(Buckets::default()).len());
+        assert!(text(Buckets::default()).len() < 1_000);
     }
 
     #[test]

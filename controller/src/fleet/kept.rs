@@ -6,20 +6,24 @@ use std::sync::Arc;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::{Api, ListParams};
-use vela_cluster::{Error, Keeping, Key};
+use vela_cluster::{Error, Keeping, Key, Selectors};
 use vela_shard::{Buckets, Kept, bucket_of, share_of_new};
 
 use crate::context::{Context, Settings};
 
-use super::{Fleet, Names, bucket_label, clock, lease};
+use super::{Fleet, Names, bucket_label, clock, lease, owner_label};
 
 /// How the caches know it.
 pub(super) fn keeping(kept: &Kept, settings: &Settings) -> Keeping {
     let (generation, is_everything) = (kept.generation(), kept.buckets() == Buckets::ALL);
-    let selector = settings.label_records.then(|| bucket_label::selector(kept.buckets())).flatten();
+    let buckets = kept.buckets();
+    let selectors = Selectors {
+        records: settings.label_records.then(|| bucket_label::selector(buckets)).flatten(),
+        objects: settings.label_objects.then(|| owner_label::selector(buckets)).flatten(),
+    };
     let kept = kept.clone();
     let since = move |app: &Key| kept.since(bucket_of(&app.namespace, &app.name));
-    Keeping { generation, since: Arc::new(since), selector, is_everything }
+    Keeping { generation, since: Arc::new(since), selectors, is_everything }
 }
 
 /// What a member is going to keep that is about to join: what the table gives it then. Without a table it is everything.

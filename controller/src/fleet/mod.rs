@@ -5,7 +5,8 @@
 //! has a file for each thing that a member does: renew its Lease, observe the others', follow the table, write it, judge the silent,
 //! report what the fleet leaves alone. `takeover` reads an Application again before the first write for it, `moves` hands one over
 //! to another pool, `handover` is what is timed of hand-overs. `kept` is what the caches keep; `lease` reads and writes the Leases, `show` prints them;
-//! `labels` labels what has no shard, `bucket_label` says on records which bucket they are in, `wrong_labels` are those to correct.
+//! `labels` labels what has no shard, `bucket_label` says on records which bucket they are in, `wrong_labels` are those to
+//! correct; `owner_label` says on dispatched objects in which bucket their Application is.
 
 pub(crate) mod bucket_label;
 mod clock;
@@ -14,6 +15,7 @@ mod kept;
 pub mod labels;
 mod lease;
 mod moves;
+pub(crate) mod owner_label;
 mod permit;
 mod show;
 mod state;

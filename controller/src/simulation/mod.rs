@@ -19,6 +19,7 @@ mod external_refs;
 mod finalizer_removed;
 mod follows_definition;
 mod ledger;
+mod left_out;
 mod legacy;
 mod linear;
 mod many_components;
@@ -117,6 +118,7 @@ pub(super) struct World {
     /// Whose Applications are handled.
     shard: Option<String>,
     label_records: bool,
+    label_objects: bool,
     renderer: Arc<Renderer>,
     pool: Arc<Pool>,
     started: AtomicUsize,
@@ -172,6 +174,7 @@ impl World {
             allowed: (true, AllowedTypes::All),
             shard: None,
             label_records: false,
+            label_objects: false,
             renderer: Arc::new(Renderer::new(Options::default())),
             pool: Arc::new(Pool::new("cue", 1, 8).unwrap()),
             started: AtomicUsize::new(0),
@@ -239,6 +242,7 @@ impl World {
                 version: "simulation".to_owned(),
                 shard: self.shard.clone(),
                 label_records: self.label_records,
+                label_objects: self.label_objects,
                 ignore_without_version: false,
                 ignore_definitions_without_version: false,
                 acting: vela_cluster::Acting {

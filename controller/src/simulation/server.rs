@@ -107,16 +107,29 @@ pub(super) struct Server {
     changed: Arc<Notify>,
 }
 
-/// Whether a list with this query contains an object: selectors are values of labels, or labels that have to be there.
+/// Whether a list with this query contains an object: selectors are values of labels, labels that have to be there, or values that a label
+/// must not have.
 fn is_selected(object: &Value, query: &str) -> bool {
     let selector = query.split('&').find_map(|part| part.strip_prefix("labelSelector="));
     let selector = selector.unwrap_or_default();
-    let selector = selector.replace("%2F", "/").replace("%3D", "=").replace("%2C", ",");
+    let escapes =
+        [("%2F", "/"), ("%3D", "="), ("%2C", ","), ("%28", "("), ("%29", ")"), ("+", " ")];
+    let selector =
+        escapes.iter().fold(selector.to_owned(), |text, (code, sign)| text.replace(code, sign));
     let labels = &object["metadata"]["labels"];
-    selector.split(',').filter(|term| !term.is_empty()).all(|term| match term.split_once('=') {
+    let is_met = |term: &str| match term.split_once('=') {
         Some((key, value)) => labels[key] == value,
         None => labels[term].is_string(),
-    })
+    };
+    let (selector, is_left_out) = match selector.split_once(" notin (") {
+        Some((before, values)) => {
+            let (before, key) = before.rsplit_once(',').unwrap_or(("", before));
+            let is_one = |value: &str| labels[key] == value;
+            (before.to_owned(), values.trim_end_matches(')').split(',').any(is_one))
+        }
+        None => (selector, false),
+    };
+    !is_left_out && selector.split(',').filter(|term| !term.is_empty()).all(is_met)
 }
 
 impl State {
@@ -646,6 +659,8 @@ impl Server {
                 changes_since
                     .filter(|(version, _, kind, _)| *version > since && *kind == plural)
                     .map(|(_, type_, _, object)| {
+                        // To who selects by labels, what loses them is deleted.
+                        let type_ = if is_selected(object, query) { type_ } else { "DELETED" };
                         format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n")
                     })
                     .collect()

@@ -16,19 +16,19 @@ use super::{NAMESPACE, Process, World, application, pools};
 use crate::application as reconciler;
 use crate::fleet::{Fleet, Pools, bucket_label, tests::refresh};
 
-const MEMBERS: [&str; 3] = ["a_1", "b_1", "c_1"];
-const APPS: usize = 12;
+pub(super) const MEMBERS: [&str; 3] = ["a_1", "b_1", "c_1"];
+pub(super) const APPS: usize = 12;
 
-struct Replica {
-    id: MemberId,
-    process: Process,
+pub(super) struct Replica {
+    pub(super) id: MemberId,
+    pub(super) process: Process,
     fleet: Arc<Fleet>,
     /// The labels of other buckets hide nothing from it: it keeps those, too.
     is_sent_all: bool,
 }
 
 impl Replica {
-    fn start(world: &World, id: &str, table: &Table) -> Self {
+    pub(super) fn start(world: &World, id: &str, table: &Table) -> Self {
         let process = world.start();
         let fleet = pools::member(&process, id, Pools::default());
         fleet.begin_with(Kept::new(share(table, id)), &process.context);
@@ -67,7 +67,7 @@ impl Replica {
     }
 
     /// The watches bring what happened; what the caches are not filled for is not there.
-    fn watch(&self, world: &World) {
+    pub(super) fn watch(&self, world: &World) {
         let context = &self.process.context;
         self.sync(world);
         context.apps.retain(|one| context.has_records_of(&one.key()));
@@ -76,14 +76,14 @@ impl Replica {
     }
 
     /// It follows the table.
-    fn follow(&self, table: &Arc<Table>) {
+    pub(super) fn follow(&self, table: &Arc<Table>) {
         refresh(&self.fleet, table);
         self.fleet.keep(&self.process.context);
         refresh(&self.fleet, table);
     }
 
     /// One reconcile as the queue would start it. How many writes it sent.
-    async fn step(&self, world: &World, table: &Arc<Table>, app: usize) -> usize {
+    pub(super) async fn step(&self, world: &World, table: &Arc<Table>, app: usize) -> usize {
         while !world.server.state.lock().has_seen(self.process.number) {
             tokio::task::yield_now().await;
         }
@@ -113,16 +113,25 @@ fn listed<T: Stored>(store: &Store<T>, generation: u64, keeps: impl Fn(&Key) -> 
     let _ = store.end_list_of(generation);
 }
 
-fn key(app: usize) -> Key {
+pub(super) fn key(app: usize) -> Key {
     Key::new(NAMESPACE, format!("a{app}"))
 }
 
-fn holder(table: &Table, app: usize) -> MemberId {
+pub(super) fn holder(table: &Table, app: usize) -> MemberId {
     let bucket = bucket_of(NAMESPACE, &key(app).name);
     Arc::clone(table.holder(&Slot::Bucket("".into(), bucket)).unwrap())
 }
 
-fn edit(world: &World, app: usize, property: &str, value: &Value) {
+/// The table of some members that all work.
+pub(super) fn shared_by(members: &[&str]) -> Table {
+    let mut table = Table::new(BUCKETS);
+    members.iter().for_each(|id| table.join(&(*id).into(), &"".into(), 1));
+    let slots: Vec<Slot> = table.slots().collect();
+    slots.iter().for_each(|slot| table.give(slot));
+    table
+}
+
+pub(super) fn edit(world: &World, app: usize, property: &str, value: &Value) {
     world.server.by_another_writer(|state| {
         let mut app = state.get("applications", NAMESPACE, &key(app).name).cloned().unwrap();
         app["spec"]["components"][0]["properties"][property] = value.clone();
@@ -131,14 +140,14 @@ fn edit(world: &World, app: usize, property: &str, value: &Value) {
 }
 
 /// Every object by name, with its uid: one that was deleted and made again has another.
-fn uids(world: &World) -> BTreeMap<String, Value> {
+pub(super) fn uids(world: &World) -> BTreeMap<String, Value> {
     let state = world.server.state.lock();
     let maps = state.all("configmaps").into_iter().filter(|map| map["data"]["v"].is_string());
     maps.map(|map| (map["metadata"]["name"].to_string(), map["metadata"]["uid"].clone())).collect()
 }
 
 /// Everybody reconciles everything often enough, after the watches brought what happened.
-async fn settle(world: &World, replicas: &[Replica], table: &Arc<Table>) {
+pub(super) async fn settle(world: &World, replicas: &[Replica], table: &Arc<Table>) {
     for _ in 0..8 {
         for replica in replicas {
             for app in 0..APPS {
@@ -165,10 +174,7 @@ async fn who_takes_over_has_kept_what_it_needs_or_lists_it_first() {
                 state.put("applications", app);
             }
         });
-        let mut table = Table::new(BUCKETS);
-        MEMBERS.iter().for_each(|id| table.join(&(*id).into(), &"".into(), 1));
-        let slots: Vec<Slot> = table.slots().collect();
-        slots.iter().for_each(|slot| table.give(slot));
+        let mut table = shared_by(&MEMBERS);
         let mut replicas: Vec<Replica> =
             MEMBERS.iter().map(|id| Replica::start(&world, id, &table)).collect();
         world.server.state.lock().apps = None;
@@ -300,11 +306,7 @@ async fn a_record_with_the_label_of_another_bucket_is_read_before_the_next_write
                 state.put("applications", app);
             }
         });
-        let mut table = Table::new(BUCKETS);
-        table.join(&"a_1".into(), &"".into(), 1);
-        let slots: Vec<Slot> = table.slots().collect();
-        slots.iter().for_each(|slot| table.give(slot));
-        let table = Arc::new(table);
+        let table = Arc::new(shared_by(&MEMBERS[..1]));
         let mut replicas = [Replica::start(&world, "a_1", &table)];
         settle(&world, &replicas, &table).await;
         for app in 0..APPS {

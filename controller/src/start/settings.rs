@@ -61,6 +61,7 @@ pub(crate) fn settings(
         refers_to_clusters: config.refers_to_clusters,
         shard: config.shard.clone(),
         label_records: config.label_records,
+        label_objects: config.label_objects,
         disable_component_revision: config.disable_component_revision,
         version: config.version.clone(),
         ignore_without_version: config.ignore_without_version,

@@ -68,6 +68,9 @@ pub mod label {
     pub const PRUNE: &str = "app.oam.dev/prune";
     /// Bucket of the Application that a revision or a tracker belongs to: two hex digits.
     pub const BUCKET: &str = "controller.core.oam.dev/bucket";
+    /// Bucket of the Application that dispatched an object: two hex digits, or that several Applications share it. Another key than
+    /// [`BUCKET`]: an object may be an Application itself, with records of its own.
+    pub const OWNER_BUCKET: &str = "controller.core.oam.dev/owner-bucket";
     /// Shard that owns the object.
     pub const SCHEDULED_SHARD_ID: &str = "controller.core.oam.dev/scheduled-shard-id";
     /// Shard that a Pod offers.

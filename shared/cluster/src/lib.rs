@@ -64,5 +64,5 @@ pub use packed::Packed;
 pub use removal::Removal;
 pub use request::{ApiError, ObjectClient, RawResponse, Target};
 pub use rounds::Rounds;
-pub use share::{Keeping, Share, Whose};
+pub use share::{AllBut, Keeping, Selectors, Share, Whose};
 pub use store::{Key, Stale, Store, Stored};

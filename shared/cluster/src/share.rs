@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Config;
+use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 use vela_api::names::label;
 
@@ -23,11 +24,48 @@ pub struct Keeping {
     pub generation: u64,
     /// Whose objects are kept.
     pub since: Since,
-    /// A selector of the records among them, by the labels that say which part of them a record is in: it leaves out no record that is
-    /// kept, and none without a label. `None`: there are no labels.
-    pub selector: Option<Arc<str>>,
+    /// What the API server is asked for.
+    pub selectors: Selectors,
     /// Everybody's are.
     pub is_everything: bool,
+}
+
+/// Selectors by the labels that say whose a record or an object is: they leave out nothing that is kept. `None`: there are no labels, or
+/// everything is kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selectors {
+    /// Of the records of Applications.
+    pub records: Option<AllBut>,
+    /// Of the objects that Applications dispatched.
+    pub objects: Option<AllBut>,
+}
+
+/// A selector of everything but what has one of some values as its label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllBut {
+    key: &'static str,
+    values: Arc<[String]>,
+}
+
+impl AllBut {
+    /// By the label of this key.
+    #[must_use]
+    pub fn new(key: &'static str, values: Vec<String>) -> Self {
+        Self { key, values: values.into() }
+    }
+
+    /// The selector as the API server reads it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{} notin ({})", self.key, self.values.join(","))
+    }
+
+    /// Whether it leaves out an object.
+    #[must_use]
+    pub fn leaves_out(&self, object: &Value) -> bool {
+        let value = vela_apply::object::label(object, self.key);
+        value.is_some_and(|value| self.values.iter().any(|other| other == value))
+    }
 }
 
 /// What the caches of a process keep, and that it changed.
@@ -55,7 +93,7 @@ impl Default for Share {
         let everything = Keeping {
             generation: 1,
             since: Arc::new(|_| Some(1)),
-            selector: None,
+            selectors: Selectors::default(),
             is_everything: true,
         };
         Self { keeping: watch::Sender::new(everything), turns: Arc::new(Semaphore::new(1)) }
@@ -145,8 +183,8 @@ impl Whose {
 impl Keeping {
     /// What is listed and watched of a kind.
     pub(crate) fn narrow(&self, whose: Whose, config: &Config) -> Config {
-        match self.selector.as_ref().filter(|_| whose.is_record()) {
-            Some(selector) => config.clone().labels(selector),
+        match self.selectors.records.as_ref().filter(|_| whose.is_record()) {
+            Some(selector) => config.clone().labels(&selector.text()),
             None => config.clone(),
         }
     }
@@ -181,7 +219,12 @@ mod tests {
         let share = Share::default();
         assert!(share.now().keeps(Some(Key::new("n", "a"))));
         let since = Arc::new(|key: &Key| (key.name == "b").then_some(2));
-        share.set(Keeping { generation: 2, since, selector: None, is_everything: false });
+        share.set(Keeping {
+            generation: 2,
+            since,
+            selectors: Selectors::default(),
+            is_everything: false,
+        });
         assert!(!share.now().keeps(Some(Key::new("n", "a"))));
         assert!(share.now().keeps(Some(Key::new("n", "b"))) && share.now().keeps(None));
     }

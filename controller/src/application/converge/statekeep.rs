@@ -6,14 +6,15 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
+use tracing::warn;
 use vela_api::names::event;
 use vela_apply::ResourceKey;
 use vela_apply::object::{kind, name};
-use vela_apply::plan::PlanError;
+use vela_apply::plan::{PatchKind, PlanError};
 use vela_apply::policy::Stage;
 use vela_apply::tracker::{Record, key_of};
 
-use vela_cluster::ApiError;
+use vela_cluster::{ApiError, Class, Live, Target};
 
 use crate::events::Severity;
 use crate::messages;
@@ -21,6 +22,8 @@ use crate::messages;
 use crate::application::dispatch::apply::Applied;
 use crate::application::dispatch::error::{Verb, WriteError};
 use crate::application::session::Session;
+use crate::application::session::reach::Reached;
+use crate::fleet::owner_label;
 
 /// The reason of the event for a repaired object.
 pub const DRIFT_CORRECTED: &str = "DriftCorrected";
@@ -95,7 +98,7 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         if live.owner.as_ref() != Some(&session.owner) {
             return Ok(None);
         }
-        let target = vela_cluster::Target {
+        let target = Target {
             api_version: &record.api_version,
             kind: &record.kind,
             namespace: &record.namespace,
@@ -114,6 +117,10 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
     if live.as_ref().is_some_and(|live| live.deleting) {
         // It is created again once it is gone.
         return Ok(None);
+    }
+    if let Some(live) = &live {
+        let corrected = correct_label(session, &at, (&record.api_version, &key), live).await;
+        corrected.map_err(|error| KeepError::Request(Verb::Patch, error))?;
     }
     let keeps_hands_off = session.policies.apply_once_paths(&raw, Stage::StateKeep).is_some();
     if live.is_none() && keeps_hands_off {
@@ -135,6 +142,36 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
     // The live object of before: its last writer is who caused the drift.
     let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
     Ok(repair_message(&applied, &object, &manager))
+}
+
+/// Corrects the label by which the API server leaves an object out. That it may not be written is logged: the object is right but for that.
+///
+/// # Errors
+/// The API server does not answer, or this replica may not write now.
+async fn correct_label(
+    session: &Session<'_>,
+    at: &Reached<'_>,
+    (api_version, key): (&str, &ResourceKey),
+    live: &Live,
+) -> Result<(), ApiError> {
+    let is_concerned = session.ctx.settings.label_objects && live.is_of(&session.owner);
+    if !is_concerned || !at.live.may_be_left_out(api_version, key) {
+        return Ok(());
+    }
+    let object = live.value();
+    let Some(body) = owner_label::correction(&object) else { return Ok(()) };
+    let ResourceKey { kind, namespace, name, .. } = key;
+    let target = Target { api_version, kind, namespace, name };
+    match at.requests().patch(&target, (PatchKind::Merge, &body), false).await {
+        Ok(answer) => at.live.wrote(api_version, kind, answer.object()?),
+        // Somebody else wrote it: it is read again.
+        Err(error) if error.is_conflict() || error.is_not_found() => {}
+        Err(error) if error.class() == Class::Refused => {
+            warn!(%error, object = %key, "the label of the bucket could not be written");
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// An object could not be repaired.

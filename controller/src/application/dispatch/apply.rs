@@ -18,6 +18,7 @@ use crate::application::actors::Requests;
 use crate::application::dispatch::changes::Changes;
 use crate::application::dispatch::error::{Verb, WriteError};
 use crate::application::session::Session;
+use crate::fleet::owner_label;
 
 /// How long a reconcile waits for an object that has to go before it can be created again; after that the watch says when.
 const RECREATE_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
@@ -59,7 +60,7 @@ impl Session<'_> {
         let key = ResourceKey::of(manifest, cluster);
         // A cluster that cannot be reached fails here, before a cache is taken for the truth.
         self.reach(cluster).map_err(WriteError::Unreachable)?;
-        let mut live = self.cached(&target, &key).await?;
+        let mut live = self.cached(&target, &key, stage).await?;
         if self.needs_visibility_check(manifest)
             || (live.is_none() && self.needs_live_read(manifest))
         {
@@ -114,7 +115,9 @@ impl Session<'_> {
         if self.needs_visibility_check(manifest) {
             return ExpectedWrite::Unknown;
         }
-        let Ok(live) = self.cached(&target, &key).await else { return ExpectedWrite::Unknown };
+        let Ok(live) = self.cached(&target, &key, Stage::Update).await else {
+            return ExpectedWrite::Unknown;
+        };
         if live.is_none() && self.needs_live_read(manifest) {
             return ExpectedWrite::Unknown;
         }
@@ -153,12 +156,21 @@ impl Session<'_> {
         &self,
         target: &Target<'_>,
         key: &ResourceKey,
+        stage: Stage,
     ) -> Result<Option<Arc<Value>>, WriteError> {
         // A kind that is not served is the caller's error, whatever the caches say.
         let unread = |error| WriteError::Request(Verb::Get, error);
         let at = self.reach(&key.cluster).map_err(WriteError::Unreachable)?;
         at.io.resolve(target.api_version, target.kind).await.map_err(unread)?;
-        self.live(target.api_version, key).await.map_err(unread)
+        // Only a dispatch creates what is missing without asking why it is.
+        let live = match stage.repairs() {
+            true => at.live.get(target.api_version, key).await,
+            false => at.live.get_sent(target.api_version, key).await,
+        };
+        match live.map_err(unread)? {
+            Some(live) => self.shown(target.api_version, key, live).await.map_err(unread),
+            None => Ok(None),
+        }
     }
 
     pub(super) async fn fetch_live(
@@ -186,7 +198,13 @@ impl Session<'_> {
         let previous = self.trackers.previous(key, manifest);
         let options = Options { previous: &previous, ..self.options(stage) };
         let prepared = plan::prepare(manifest, live, &options).map_err(WriteError::Plan)?;
-        plan::plan(&prepared, live, &options).map_err(WriteError::Plan)
+        let write = plan::plan(&prepared, live, &options).map_err(WriteError::Plan)?;
+        Ok(self.labelled(write, live))
+    }
+
+    /// A write that labels the object with its bucket, if objects are labelled.
+    fn labelled(&self, write: Write, live: Option<&Value>) -> Write {
+        if self.ctx.settings.label_objects { owner_label::labelled(write, live) } else { write }
     }
 
     async fn write(
@@ -294,10 +312,8 @@ impl Session<'_> {
         let options = self.options(Stage::Update);
         // Planned as a creation: nothing of the live object is to survive.
         let prepared = plan::prepare(manifest, None, &options).map_err(WriteError::Plan)?;
-        let Write::Create(new) = plan::plan(&prepared, None, &options).map_err(WriteError::Plan)?
-        else {
-            return Ok(Applied::Left);
-        };
+        let write = plan::plan(&prepared, None, &options).map_err(WriteError::Plan)?;
+        let Write::Create(new) = self.labelled(write, None) else { return Ok(Applied::Left) };
         let at = self.reach_to(&key.cluster, "patch").await.map_err(WriteError::Unreachable)?;
         self.can_be_created(&new, at.requests()).await?;
         if dry_run {

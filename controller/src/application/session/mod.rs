@@ -16,7 +16,7 @@ use vela_apply::policy::Stage;
 use vela_apply::tracker::Run;
 use vela_apply::{Owner, ResourceKey, ResourcePolicies};
 use vela_cluster::members::Snapshot;
-use vela_cluster::{ApiError, Identity, Target};
+use vela_cluster::{ApiError, Identity, Live, Target};
 use vela_seal::Stamp;
 
 use crate::events::About;
@@ -194,6 +194,19 @@ impl Session<'_> {
     ) -> Result<Option<Arc<Value>>, ApiError> {
         let at = self.reach(&key.cluster)?;
         let Some(live) = at.live.get(api_version, key).await? else { return Ok(None) };
+        self.shown(api_version, key, live).await
+    }
+
+    /// The same of a live object that was found.
+    ///
+    /// # Errors
+    /// As [`Self::live`].
+    pub(super) async fn shown(
+        &self,
+        api_version: &str,
+        key: &ResourceKey,
+        live: Arc<Live>,
+    ) -> Result<Option<Arc<Value>>, ApiError> {
         // What the Application owns its author wrote himself; of the rest the cache may know more
         // than he may see.
         let is_own = self.owner_kind == OwnerKind::Application && live.is_of(&self.owner);

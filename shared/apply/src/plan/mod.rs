@@ -135,8 +135,11 @@ pub fn prepare(
             set_path(&mut out, path, value.clone());
         }
     }
-    if label(&out, names::label::RENDER_HASH).is_some() {
-        crate::object::remove_metadata(&mut out, "labels", names::label::RENDER_HASH);
+    // Marks of writes: what has them is a copy of a live object.
+    for mark in [names::label::RENDER_HASH, names::label::OWNER_BUCKET] {
+        if label(&out, mark).is_some() {
+            crate::object::remove_metadata(&mut out, "labels", mark);
+        }
     }
     let dispatched = live.filter(|_| options.stage == Stage::Wait);
     match dispatched.and_then(|live| label(live, names::label::RENDER_HASH)) {

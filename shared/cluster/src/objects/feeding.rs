@@ -23,7 +23,7 @@ use crate::observed::Observed;
 use crate::request::{ApiError, ObjectClient};
 use crate::share::{Keeping, Share};
 use crate::store::{Key, Stored as _};
-use crate::watch::{Config, Event, Lists, Relisted, WatchError, events_of};
+use crate::watch::{Config, Event, Lists, NARROWED_AFTER, Relisted, WatchError, events_of, until};
 
 /// An object as a watch brings it.
 trait Brought: Send {
@@ -132,9 +132,18 @@ impl Feeding {
             .for_each(|live| notify_owners(live, &self.notify));
     }
 
+    /// What is listed and watched from now on.
+    fn config(&self, watched: &Watched) -> Config {
+        let others = self.share.now().selectors.objects;
+        watched.left_out.begin(others.is_some());
+        let mut labels = names::label::APP_NAME.to_owned();
+        if let Some(others) = others {
+            labels = format!("{labels},{}", others.text());
+        }
+        Config::default().labels(&labels).page_size(PAGE).streaming_lists()
+    }
+
     async fn watch(&self, watched: &Watched) -> Over {
-        let config =
-            Config::default().labels(names::label::APP_NAME).page_size(PAGE).streaming_lists();
         let client = self.io.client().clone();
         let (resource, namespace) = (&self.resource, self.key.2.as_str());
         let lists = Lists::default();
@@ -144,14 +153,16 @@ impl Feeding {
                 "" => Api::<Part>::all_with(client, resource),
                 _ => Api::<Part>::namespaced_with(client, namespace, resource),
             };
-            let begin = || events_of(&resource.kind, api.clone(), config.clone(), &lists).boxed();
+            let begin =
+                || events_of(&resource.kind, api.clone(), self.config(watched), &lists).boxed();
             self.follow(begin, watched).await
         } else {
             let api = match namespace {
                 "" => Api::<Observed<Value>>::all_with(client, resource),
                 _ => Api::<Observed<Value>>::namespaced_with(client, namespace, resource),
             };
-            let begin = || events_of(&resource.kind, api.clone(), config.clone(), &lists).boxed();
+            let begin =
+                || events_of(&resource.kind, api.clone(), self.config(watched), &lists).boxed();
             self.follow(begin, watched).await
         }
     }
@@ -168,10 +179,13 @@ impl Feeding {
         let (mut before, mut listed) = (HashSet::new(), HashSet::new());
         // Bytes of a list that is not complete yet: it may never be.
         let mut incoming = Incoming { bytes: 0, takes_over: 0, charged: 0, account };
-        let mut events = Relisted::new(self.share.turns(), begin);
+        // First: what the share becomes while the watch begins is seen next.
         let mut changes = self.share.subscribe();
         let mut keeping = changes.borrow_and_update().clone();
         let mut generation = keeping.generation;
+        let mut events = Relisted::new(self.share.turns(), begin);
+        // When more is sent than what is kept, as of a moment ago: until when that is left so.
+        let mut narrows = None;
         let notify_of = |live: &Live| notify_owners(live, &self.notify);
         let is_known = |object: &O| {
             store.get(&object.key()).is_some_and(|known| known.version() == object.version())
@@ -180,13 +194,22 @@ impl Feeding {
             let event = tokio::select! {
                 event = events.next() => event,
                 Ok(()) = changes.changed() => {
-                    keeping = changes.borrow_and_update().clone();
+                    let before = std::mem::replace(&mut keeping, changes.borrow_and_update().clone());
                     watched.retain(&keeping, account);
-                    // Metadata only are kept of all of them.
-                    if keeping.generation > generation && watched.shape == Shape::Whole {
+                    // Metadata only are kept of all of them, unless the API server leaves some out.
+                    let lacks = watched.shape == Shape::Whole || watched.left_out.may_be();
+                    if keeping.generation > generation && lacks {
                         generation = keeping.generation;
                         events.relist();
+                        narrows = None;
+                    } else if keeping.selectors.objects != before.selectors.objects {
+                        narrows = Some(Instant::now() + NARROWED_AFTER);
                     }
+                    continue;
+                }
+                () = until(narrows) => {
+                    narrows = None;
+                    events.relist();
                     continue;
                 }
             };
@@ -221,6 +244,7 @@ impl Feeding {
                 }
                 Ok(Event::InitDone) => {
                     ended.keep(&before, &listed);
+                    watched.left_out.listed();
                     let changed = store.end_list();
                     incoming.end();
                     watched.count(account);

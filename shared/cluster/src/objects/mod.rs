@@ -9,7 +9,7 @@ mod feeding;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -304,10 +304,39 @@ struct Watched {
     denied: bool,
     /// Bytes that its objects take, about.
     bytes: AtomicUsize,
+    /// Whether objects of other replicas' Applications are missing.
+    left_out: LeftOut,
     /// Its objects are to be kept in a shape that takes less.
     shrinks: CancellationToken,
     /// When it was last asked for.
     used: Mutex<Instant>,
+}
+
+/// Whether the API server leaves out what labels name as objects of other replicas' Applications. Of such an object nothing is known.
+#[derive(Default)]
+struct LeftOut {
+    /// In the last complete list, or in one since.
+    present: AtomicBool,
+    /// In the list that began last.
+    next: AtomicBool,
+}
+
+impl LeftOut {
+    /// A list begins.
+    fn begin(&self, leaves_out: bool) {
+        self.next.store(leaves_out, Ordering::Relaxed);
+        self.present.fetch_or(leaves_out, Ordering::Relaxed);
+    }
+
+    /// The list that began last is complete.
+    fn listed(&self) {
+        self.present.store(self.next.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Whether an object that is not in the store may be one of them.
+    fn may_be(&self) -> bool {
+        self.present.load(Ordering::Relaxed)
+    }
 }
 
 /// How the first list of a kind gets on.
@@ -332,6 +361,7 @@ impl Watched {
             shape,
             denied: false,
             bytes: AtomicUsize::new(0),
+            left_out: LeftOut::default(),
             shrinks: CancellationToken::new(),
             used: Mutex::new(Instant::now()),
         }
@@ -596,10 +626,20 @@ impl LiveObjects {
         api_version: &str,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Live>>, ApiError> {
-        match self.get_served(api_version, key).await {
-            Err(ApiError::NoSuchKind { .. }) => Ok(None),
-            other => other,
-        }
+        unless_not_served(self.get_served(api_version, key).await)
+    }
+
+    /// The same for whoever creates the object next, which finds out by itself that there is one of another replica's Application:
+    /// `None` also for that.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn get_sent(
+        &self,
+        api_version: &str,
+        key: &ResourceKey,
+    ) -> Result<Option<Arc<Live>>, ApiError> {
+        unless_not_served(self.find_served(api_version, key, false).await)
     }
 
     /// The live object of a key whose kind is served, `None` if there is none. What is not kept is read. Whoever asks has found
@@ -612,6 +652,16 @@ impl LiveObjects {
         api_version: &str,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Live>>, ApiError> {
+        self.find_served(api_version, key, true).await
+    }
+
+    /// `reads_left_out`: an object that may have been left out is read.
+    async fn find_served(
+        &self,
+        api_version: &str,
+        key: &ResourceKey,
+        reads_left_out: bool,
+    ) -> Result<Option<Arc<Live>>, ApiError> {
         let watched = match self.list(api_version, &key.kind, &key.namespace, true).await {
             Err(ApiError::Listing { .. }) if self.own => return self.read(api_version, key).await,
             listed => listed.inspect_err(postponed::note)?,
@@ -621,6 +671,9 @@ impl LiveObjects {
         }
         match self.find(&watched, api_version, key).await {
             Some(live) if !live.is_whole() => self.read(api_version, key).await,
+            None if reads_left_out && watched.left_out.may_be() => {
+                self.read(api_version, key).await
+            }
             found => Ok(found),
         }
     }
@@ -674,9 +727,23 @@ impl LiveObjects {
         }
     }
 
+    /// Whether an object that is there may not be sent, as one of another replica's Application.
+    #[must_use]
+    pub fn may_be_left_out(&self, api_version: &str, key: &ResourceKey) -> bool {
+        let key_there = Key::new(&*key.namespace, &*key.name);
+        self.where_seen(api_version, &key.kind, &key.namespace)
+            .is_some_and(|it| it.left_out.may_be() && it.store.get(&key_there).is_none())
+    }
+
     /// Takes in what the API server answered to a write of ours.
     pub fn wrote(&self, api_version: &str, kind: &str, answer: Value) {
         if let Some(watched) = self.where_seen(api_version, kind, namespace(&answer)) {
+            // Nobody would say when it changes.
+            let others = self.share.now().selectors.objects;
+            if others.is_some_and(|others| others.leaves_out(&answer)) {
+                watched.remove(&Key::new(namespace(&answer), name(&answer)), "", &self.account);
+                return;
+            }
             let live = match watched.shape {
                 Shape::Whole => Live::of(answer).kept(&self.share.now()),
                 Shape::Metadata => Live::of_metadata(answer),
@@ -714,6 +781,16 @@ impl LiveObjects {
                 watched.remove(&cache_key, "", &self.account);
             }
         }
+    }
+}
+
+/// A kind that is not served has no objects.
+fn unless_not_served(
+    found: Result<Option<Arc<Live>>, ApiError>,
+) -> Result<Option<Arc<Live>>, ApiError> {
+    match found {
+        Err(ApiError::NoSuchKind { .. }) => Ok(None),
+        other => other,
     }
 }
 

@@ -1,6 +1,10 @@
 //! The live objects of Applications: what is kept of them, and what of a member that says what it likes.
 
 use super::*;
+use vela_api::names;
+
+use crate::share::{AllBut, Selectors};
+use crate::watch::NARROWED_AFTER;
 
 #[test]
 fn what_has_ended_is_not_alive_again_until_the_watch_has_told_of_its_end() {
@@ -147,7 +151,15 @@ fn member_with(
                 // An old server: it has no streamed lists.
                 _ if is_streamed => refusal(422, "Invalid"),
                 "/api/v1/configmaps" if part("watch").is_some() => std::future::pending().await,
-                "/api/v1/configmaps" => page(is_partial, &part("continue").unwrap_or_default()),
+                "/api/v1/configmaps" => {
+                    let (code, mut answer) =
+                        page(is_partial, &part("continue").unwrap_or_default());
+                    let selector = part("labelSelector").unwrap_or_default();
+                    if let Some(items) = answer.get_mut("items").and_then(Value::as_array_mut) {
+                        items.retain(|item| !is_left_out(item, &selector));
+                    }
+                    (code, answer)
+                }
                 list if list.ends_with("/configmaps") => match part("watch") {
                     Some(_) => std::future::pending().await,
                     None => of(list.rsplit('/').nth(1).unwrap_or_default()),
@@ -161,6 +173,13 @@ fn member_with(
     let io = Arc::new(ObjectClient::new(kube::Client::new(service, "default")));
     let tasks = (TaskTracker::new(), CancellationToken::new());
     (Arc::new(LiveObjects::of_member(io, Arc::new(|_| {}), tasks, kept)), seen)
+}
+
+/// Whether the selector of a list names the bucket of an object among those that are not wanted.
+fn is_left_out(item: &Value, selector: &str) -> bool {
+    let bucket = item["metadata"]["labels"][names::label::OWNER_BUCKET].as_str();
+    let others = selector.split_once("owner-bucket+notin+").map_or("", |(_, others)| others);
+    bucket.is_some_and(|bucket| others.contains(bucket))
 }
 
 fn list(items: &[Value], next: &str) -> (u16, Value) {
@@ -359,7 +378,12 @@ async fn of_other_replicas_objects_the_metadata_are_kept() {
     let share = Arc::new(Share::default());
     let keep = |generation, names: &'static str| {
         let since = Arc::new(move |app: &Key| names.contains(&*app.name).then_some(1));
-        share.set(Keeping { generation, since, selector: None, is_everything: false });
+        share.set(Keeping {
+            generation,
+            since,
+            selectors: Selectors::default(),
+            is_everything: false,
+        });
     };
     keep(1, "b");
     let of = |app: &str| {
@@ -398,4 +422,68 @@ async fn of_other_replicas_objects_the_metadata_are_kept() {
     }
     assert!(is_whole("a"));
     assert_eq!(seen.lock().iter().filter(|it| *it == "/api/v1/configmaps").count(), 4);
+}
+
+/// Objects whose labels name the bucket of another replica are not sent. Nothing is known of them, so they are read, but not before they
+/// are created: that finds them anyway.
+#[tokio::test(start_paused = true)]
+async fn of_objects_that_are_left_out_nothing_is_known() {
+    let share = Arc::new(Share::default());
+    let keep = |generation, others: Option<&str>| {
+        let since = Arc::new(|_: &Key| Some(1));
+        let values = |it: &str| it.split(',').map(str::to_owned).collect();
+        let others = others.map(|it| AllBut::new(names::label::OWNER_BUCKET, values(it)));
+        let selectors = Selectors { records: None, objects: others };
+        share.set(Keeping { generation, since, selectors, is_everything: false });
+    };
+    keep(1, Some("0a,0b"));
+    let all = ["0a", "0c", "shared", ""].map(|bucket| {
+        let mut map = config_map(&format!("in-{bucket}"), 10);
+        if !bucket.is_empty() {
+            map["metadata"]["labels"][names::label::OWNER_BUCKET] = bucket.into();
+        }
+        map
+    });
+    let page = Box::new(move |_, _: &str| list(&all, ""));
+    let kept = (Arc::new(Budget::unlimited()), Arc::clone(&share));
+    let (live, seen) = member_with(page, Box::new(|_| denial()), kept);
+    let store = live.kind("v1", "ConfigMap").await.unwrap();
+    let known = || {
+        let mut names: Vec<_> = store.all().iter().map(|it| it.key().name.to_string()).collect();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!(known(), "in- in-0c in-shared");
+    let reads = || seen.lock().iter().filter(|it| it.ends_with("/in-0a")).count();
+    assert!(live.get_sent("v1", &key("in-0a")).await.unwrap().is_none());
+    assert!(live.seen("v1", &key("in-0a"), false).await.unwrap().is_none());
+    assert_eq!(reads(), 0);
+    assert!(live.get_served("v1", &key("in-0a")).await.unwrap().is_some());
+    assert!(live.get("v1", &key("in-0c")).await.unwrap().is_some());
+    assert_eq!(reads(), 1);
+    // What is not sent is not kept after a write either: nobody would say when it changes.
+    for name in ["0a", "0c"] {
+        let mut written = config_map(&format!("in-{name}"), 10);
+        written["metadata"]["resourceVersion"] = "2".into();
+        written["metadata"]["labels"][names::label::OWNER_BUCKET] = "0a".into();
+        live.wrote("v1", "ConfigMap", written);
+    }
+    assert_eq!(known(), "in- in-shared");
+    // More is kept: what is missing until it is listed is read, and nothing afterwards.
+    keep(2, None);
+    assert!(live.get("v1", &key("in-0a")).await.unwrap().is_some());
+    assert_eq!(reads(), 2);
+    while known() != "in- in-0a in-0c in-shared" {
+        tokio::task::yield_now().await;
+    }
+    assert!(live.get("v1", &key("in-0a")).await.unwrap().is_some());
+    assert!(live.get("v1", &key("none")).await.unwrap().is_none());
+    assert_eq!(reads(), 2);
+    // Less is kept: that is left as it is for a while.
+    let since = Instant::now();
+    keep(2, Some("0c"));
+    while known() != "in- in-0a in-shared" {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(since.elapsed() >= NARROWED_AFTER, "{:?}", since.elapsed());
 }

@@ -25,7 +25,7 @@ use crate::store::{Key, Store, Stored};
 pub(crate) use streamed::Lists;
 
 /// How long a watch goes on that brings more than what is kept: until the fleet is at rest.
-const NARROWED_AFTER: Duration = Duration::from_secs(60);
+pub(crate) const NARROWED_AFTER: Duration = Duration::from_secs(60);
 
 /// How long a list waits for those of other kinds. A kind that nobody answers for must not hold up the others.
 const TURN: Duration = Duration::from_secs(10);
@@ -144,7 +144,7 @@ pub async fn feed<K, T>(
                     generation = keeping.generation;
                     events.relist();
                     narrows = None;
-                } else if whose.is_record() && keeping.selector != before.selector {
+                } else if whose.is_record() && keeping.selectors.records != before.selectors.records {
                     narrows = Some(Instant::now() + NARROWED_AFTER);
                 }
                 continue;
@@ -170,7 +170,7 @@ pub async fn feed<K, T>(
 }
 
 /// Waits for a moment, if there is one.
-async fn until(moment: Option<Instant>) {
+pub(crate) async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
@@ -339,6 +339,7 @@ mod tests {
     use vela_api::{Application, ApplicationRevision};
 
     use super::*;
+    use crate::share::{AllBut, Selectors};
 
     /// All objects, whosever they are.
     fn everything() -> Kind<'static> {
@@ -472,7 +473,12 @@ mod tests {
     async fn of_applications_that_are_not_kept_the_heads_are() {
         let share = Share::default();
         let since = Arc::new(|app: &Key| (app.name == "none").then_some(1));
-        share.set(Keeping { generation: 1, since, selector: None, is_everything: false });
+        share.set(Keeping {
+            generation: 1,
+            since,
+            selectors: Selectors::default(),
+            is_everything: false,
+        });
         let store = Arc::new(Store::<Part>::default());
         let (heard, mut changes) = mpsc::unbounded_channel();
         let kind = Kind { config: Config::default(), share: &share, whose: Whose::Application };
@@ -546,7 +552,12 @@ mod tests {
         let share = Arc::new(Share::default());
         let keep = |generation, names: &'static str| {
             let since = Arc::new(move |app: &Key| names.contains(&*app.name).then_some(1));
-            share.set(Keeping { generation, since, selector: None, is_everything: false });
+            share.set(Keeping {
+                generation,
+                since,
+                selectors: Selectors::default(),
+                is_everything: false,
+            });
         };
         keep(1, "a");
         let (heard, mut changes) = mpsc::unbounded_channel();
@@ -611,11 +622,14 @@ mod tests {
             share.set(Keeping {
                 generation,
                 since,
-                selector: selector.map(Arc::from),
+                selectors: Selectors {
+                    records: selector.map(|value| AllBut::new("b", vec![value.to_owned()])),
+                    objects: None,
+                },
                 is_everything,
             });
         };
-        keep(1, Some("b+notin+1"));
+        keep(1, Some("1"));
         let store = Arc::new(Store::<ApplicationRevision>::default());
         let (of_share, kept) = (Arc::clone(&share), Arc::clone(&store));
         let feed = tokio::spawn(async move {
@@ -624,7 +638,7 @@ mod tests {
             feed(Client::new(service, "default"), kind, kept, |it, _| it, |_| ()).await;
         });
         let mut next = async || lists.recv().await.expect("a list");
-        assert_eq!(next().await, "b%2Bnotin%2B1");
+        assert_eq!(next().await, "b+notin+%281%29");
         store.synced().await;
         // More is kept, and then less: the first at once.
         keep(2, None);
@@ -633,10 +647,10 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let since = Instant::now();
-        keep(2, Some("b+notin+3"));
+        keep(2, Some("3"));
         tokio::time::sleep(NARROWED_AFTER / 2).await;
-        keep(2, Some("b+notin+4"));
-        assert_eq!(next().await, "b%2Bnotin%2B4");
+        keep(2, Some("4"));
+        assert_eq!(next().await, "b+notin+%284%29");
         assert_eq!(since.elapsed().as_secs(), (NARROWED_AFTER + NARROWED_AFTER / 2).as_secs());
         feed.abort();
     }

@@ -14,6 +14,7 @@ use vela_cluster::{ApiError, Removal, Target};
 
 use crate::application::lifecycle::conflict;
 use crate::application::session::Session;
+use crate::fleet::owner_label;
 
 /// How far a plan came.
 pub(super) enum Carried {
@@ -154,8 +155,11 @@ async fn act_in(session: &Session<'_>, action: &Action) -> Result<Acted, ApiErro
             }
         }
         Action::Release { record, version, shared } => {
-            let labels = json!({
+            let mut labels = json!({
                 names::label::APP_NAME: null, names::label::APP_NAMESPACE: null});
+            if session.ctx.settings.label_objects {
+                labels[names::label::OWNER_BUCKET] = Value::Null;
+            }
             let metadata = if *shared {
                 json!({"labels": labels, "annotations": {names::annotation::SHARED_BY: null}})
             } else {
@@ -164,11 +168,15 @@ async fn act_in(session: &Session<'_>, action: &Action) -> Result<Acted, ApiErro
             patch(session, record, metadata, version).await
         }
         Action::HandOver { record, shared_by, version, next } => {
-            let labels = match next {
+            let mut labels = match next {
                 Some(Owner { namespace, name }) => json!({
                     names::label::APP_NAME: name, names::label::APP_NAMESPACE: namespace}),
                 None => json!({}),
             };
+            if session.ctx.settings.label_objects {
+                let bucket = owner_label::handed_over(next.as_ref(), shared_by);
+                labels[names::label::OWNER_BUCKET] = bucket;
+            }
             let list = Some(shared_by).filter(|list| !list.is_empty());
             let metadata = json!({
                 "annotations": {names::annotation::SHARED_BY: list}, "labels": labels});
