@@ -63,10 +63,14 @@ impl World {
         self.add_with(name, None).await;
     }
 
-    /// Another replica, with a flag in addition to those of the first one.
-    pub(super) async fn add_with(&mut self, name: &'static str, flag: Option<String>) {
+    /// Another replica, with flags in addition to those of the first one.
+    pub(super) async fn add_with(
+        &mut self,
+        name: &'static str,
+        flags: impl IntoIterator<Item = String>,
+    ) {
         let replica = self.deployed.controller.replica(&self.cluster, name).unwrap();
-        let replica = replica.with_flags(flag);
+        let replica = replica.with_flags(flags);
         replica.start(&self.cluster).unwrap();
         replica.ready().await.unwrap();
         self.others.push(replica);

@@ -1,5 +1,6 @@
-//! Replicas that label revisions and trackers with the bucket of their Application: the API server sends each of them only what it
-//! keeps. What was recorded before is labelled; a wrong label hides a record from its owner, and nothing is lost by that.
+//! Replicas that label revisions, trackers and dispatched objects with the bucket of their Application: the API server sends each of them
+//! only what it keeps. What was recorded before is labelled, and an object with its next write; a wrong label hides a record or an object
+//! from its owner, and nothing is lost by that.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use vela_tests::release::applications;
 
 use super::fleet::{APPS, LIMIT, World, names};
 
-const FLAG: &str = "--shard-label-records";
+const FLAGS: [&str; 2] = ["--shard-label-records", "--shard-label-objects"];
 const KINDS: [(&str, &str); 2] = [
     (ApplicationRevision::KIND, "applicationrevisions"),
     (ResourceTracker::KIND, "resourcetrackers"),
@@ -31,9 +32,9 @@ fn text<'r>(record: &'r Record, key: &str) -> &'r str {
 }
 
 impl World {
-    /// Another replica, which labels records.
+    /// Another replica, which labels records and objects.
     async fn add_labelling(&mut self, name: &'static str) {
-        self.add_with(name, Some(FLAG.to_owned())).await;
+        self.add_with(name, FLAGS.map(str::to_owned)).await;
     }
 
     fn kind(&self, kind: &str) -> Api<DynamicObject> {
@@ -67,11 +68,39 @@ impl World {
         wrong.map(|(_, record)| text(record, label::APP_NAME).to_owned()).collect()
     }
 
-    /// Somebody labels the records of an Application as those of another bucket.
+    /// The object of each Application: its name is that of the Application.
+    async fn objects(&self) -> Vec<Record> {
+        let list: ObjectList<Record> = self
+            .maps()
+            .list_metadata(&ListParams::default().labels(label::APP_NAME))
+            .await
+            .unwrap();
+        list.items
+    }
+
+    fn maps(&self) -> Api<DynamicObject> {
+        Api::default_namespaced_with(self.client.clone(), &resource("v1", "ConfigMap"))
+    }
+
+    /// The Applications whose object does not have the right label.
+    async fn unlabelled_objects(&self) -> BTreeSet<String> {
+        let objects = self.objects().await;
+        let wrong = objects.iter().filter(|object| {
+            let bucket = bucket_of("default", text(object, label::APP_NAME));
+            text(object, label::OWNER_BUCKET) != format!("{bucket:02x}")
+        });
+        wrong.map(|object| text(object, label::APP_NAME).to_owned()).collect()
+    }
+
+    /// Somebody labels the records and the object of an Application as those of another bucket.
     async fn mislabel(&self, app: &str) {
         let other = bucket_of("default", app).wrapping_add(128);
-        let edit =
-            Patch::Merge(json!({"metadata": {"labels": {label::BUCKET: format!("{other:02x}")}}}));
+        let edit = |key: &str| {
+            Patch::Merge(json!({"metadata": {"labels": {key: format!("{other:02x}")}}}))
+        };
+        let patch = edit(label::OWNER_BUCKET);
+        self.maps().patch_metadata(app, &PatchParams::default(), &patch).await.unwrap();
+        let edit = edit(label::BUCKET);
         for (api, record) in self.records().await {
             if text(&record, label::APP_NAME) == app {
                 let name = record.metadata.name.unwrap();
@@ -82,7 +111,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_are_labelled_and_a_wrong_label_loses_nothing() {
+async fn records_and_objects_are_labelled_and_a_wrong_label_loses_nothing() {
     // Revisions go with their Application only where somebody collects garbage.
     let mut world = World::on(Cluster::start("fleet-labels").await.unwrap(), &[]).await;
     // From before there were labels.
@@ -109,14 +138,21 @@ async fn records_are_labelled_and_a_wrong_label_loses_nothing() {
         .filter(|entry| entry.agent.ends_with("/controller-5") && entry.leaves_out)
         .map(|entry| &*entry.resource)
         .collect();
-    assert_eq!(by_label, KINDS.map(|(_, plural)| plural).into());
+    assert_eq!(by_label, [KINDS[0].1, KINDS[1].1, "configmaps"].into());
+    assert_eq!(world.unlabelled_objects().await.len(), APPS, "no write is made for a label");
     world.edit_all("2", LIMIT).await;
+    assert_eq!(world.unlabelled_objects().await, BTreeSet::new());
     assert_eq!(world.unlabelled().await, BTreeSet::new());
     world.is_exclusive(from, 3).await;
 
     // One is edited, one deleted, and one stays as it is.
     let all: Vec<String> = names().collect();
     let (edited, deleted, untouched) = (&all[0], &all[1], &all[2]);
+    let uids = async || -> BTreeSet<Option<String>> {
+        let objects = world.objects().await.into_iter();
+        objects.map(|object| object.metadata.uid).collect()
+    };
+    let before = uids().await;
     world.mislabel(edited).await;
     world.mislabel(deleted).await;
     world.mislabel(untouched).await;
@@ -135,7 +171,12 @@ async fn records_are_labelled_and_a_wrong_label_loses_nothing() {
         !records.iter().any(is_left)
     })
     .await;
-    until("all labels are right", LIMIT, async || world.unlabelled().await.is_empty()).await;
+    until("all labels are right", LIMIT, async || {
+        world.unlabelled().await.is_empty() && world.unlabelled_objects().await.is_empty()
+    })
+    .await;
+    let after = uids().await;
+    assert!(after.len() == APPS - 1 && after.is_subset(&before), "nothing was created again");
     for name in all.iter().filter(|name| ![edited, deleted].contains(name)) {
         assert_eq!(world.value(name).await.as_deref(), Some("2"), "{name}");
     }

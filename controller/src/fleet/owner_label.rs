@@ -3,7 +3,7 @@
 //!
 //! As with the label of records (`bucket_label`), the hash decides and the label only selects. An object gets the label with a write that is
 //! made anyway. One without it, and one that several Applications share, is sent to everybody. To its owner an object with a wrong
-//! label seems deleted; `LiveObjects` reads what may have been left out, and keeping the state corrects the label.
+//! label may seem deleted; `LiveObjects` reads what may have been left out, and keeping the state corrects the label.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use vela_apply::object::{label as label_of, set_label};
 use vela_apply::ownership::sharers;
 use vela_apply::plan::Write;
 use vela_apply::{Owner, json_merge};
-use vela_cluster::AllBut;
+use vela_cluster::{AllBut, Live, Stored as _};
 use vela_shard::{Buckets, bucket_of};
 
 use super::bucket_label;
@@ -88,12 +88,15 @@ pub(crate) fn handed_over(next: Option<&Owner>, list: &str) -> Value {
     json!(value.filter(|value| next.is_some() || value == SHARED))
 }
 
-/// The patch that corrects the label of an object, in the version that was read.
-pub(crate) fn correction(object: &Value) -> Option<Value> {
-    let present = label_of(object, label::OWNER_BUCKET)?;
-    let value = value_of(object).filter(|value| value != present)?;
-    let version = object.pointer("/metadata/resourceVersion")?;
-    Some(json!({"metadata": {"resourceVersion": version, "labels": {label::OWNER_BUCKET: value}}}))
+/// The patch that corrects a wrong label of an object, in the version that was read.
+pub(crate) fn correction(live: &Live) -> Option<Value> {
+    if live.bucket.is_empty() || live.owner.is_none() {
+        return None;
+    }
+    let concerned: Vec<String> = live.concerned().map(Owner::sharer).collect();
+    let value = value(concerned.iter().map(String::as_str)).filter(|it| **it != *live.bucket)?;
+    Some(json!({"metadata": {
+        "resourceVersion": live.version(), "labels": {label::OWNER_BUCKET: value}}}))
 }
 
 #[cfg(test)]
@@ -116,14 +119,15 @@ mod tests {
             [("", "0c"), ("shop/front", "0c"), ("shop/front,shop/back", SHARED), ("m/a", SHARED)]
         {
             assert_eq!(value_of(&object("", list)).as_deref(), Some(expected), "{list}");
-            let correction = correction(&object("ff", list)).unwrap();
+            let correction = correction(&Live::of(object("ff", list))).unwrap();
             assert_eq!(correction["metadata"]["labels"][label::OWNER_BUCKET], expected);
             assert_eq!(correction["metadata"]["resourceVersion"], "7");
-            assert!(super::correction(&object(expected, list)).is_none());
+            assert!(super::correction(&Live::of(object(expected, list))).is_none());
         }
         let mut free = object("ff", "shop/front");
         free["metadata"]["labels"] = json!({label::OWNER_BUCKET: "ff"});
-        assert_eq!((value_of(&free), correction(&free)), (None, None));
+        assert_eq!((value_of(&free), correction(&Live::of(free))), (None, None));
+        assert_eq!(correction(&Live::of(object("", "m/a"))), None, "it gets it with another write");
     }
 
     #[test]

@@ -144,7 +144,7 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
     Ok(repair_message(&applied, &object, &manager))
 }
 
-/// Corrects the label by which the API server leaves an object out. That it may not be written is logged: the object is right but for that.
+/// Corrects the label by which the API server may leave an object out. That it may not be written is logged: the object is right but for that.
 ///
 /// # Errors
 /// The API server does not answer, or this replica may not write now.
@@ -155,11 +155,8 @@ async fn correct_label(
     live: &Live,
 ) -> Result<(), ApiError> {
     let is_concerned = session.ctx.settings.label_objects && live.is_of(&session.owner);
-    if !is_concerned || !at.live.may_be_left_out(api_version, key) {
-        return Ok(());
-    }
-    let object = live.value();
-    let Some(body) = owner_label::correction(&object) else { return Ok(()) };
+    let correction = is_concerned.then(|| owner_label::correction(live)).flatten();
+    let Some(body) = correction else { return Ok(()) };
     let ResourceKey { kind, namespace, name, .. } = key;
     let target = Target { api_version, kind, namespace, name };
     match at.requests().patch(&target, (PatchKind::Merge, &body), false).await {

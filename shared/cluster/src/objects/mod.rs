@@ -18,7 +18,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
-use vela_apply::object::{group_of, is_deleting, name, namespace, str_at};
+use vela_api::names;
+use vela_apply::object::{group_of, is_deleting, label, name, namespace, str_at};
 use vela_apply::{Owner, ResourceKey, ownership};
 
 use crate::budget::{Account, Budget, Shape};
@@ -59,6 +60,8 @@ pub struct Live {
     pub owner: Option<Owner>,
     /// The Applications that share it.
     sharers: Box<[Owner]>,
+    /// The bucket that its label names; empty without the label.
+    pub bucket: Box<str>,
     /// Has a deletion timestamp.
     pub deleting: bool,
     /// Who wrote it last, from its managed fields.
@@ -130,6 +133,7 @@ impl Live {
             uid: str_at(&object, &["metadata", "uid"]).to_owned(),
             owner: Owner::of(&object),
             sharers: ownership::sharers(&object).filter_map(sharer).collect(),
+            bucket: label(&object, names::label::OWNER_BUCKET).unwrap_or_default().into(),
             deleting: is_deleting(&object),
             manager,
             content: content(&object),
@@ -183,7 +187,7 @@ impl Live {
 
     /// The Applications that a change of it concerns: whoever shares it has to see when it is gone, or created again by the
     /// owner, who knows of nobody then.
-    fn concerned(&self) -> impl Iterator<Item = &Owner> {
+    pub fn concerned(&self) -> impl Iterator<Item = &Owner> {
         let others = self.sharers.iter().filter(|sharer| self.owner.as_ref() != Some(sharer));
         self.owner.iter().chain(others)
     }
@@ -206,6 +210,7 @@ impl Stored for Live {
             uid: self.uid.clone(),
             owner: self.owner.clone(),
             sharers: self.sharers.clone(),
+            bucket: self.bucket.clone(),
             deleting: self.deleting,
             manager: self.manager.clone(),
             content: self.content,
@@ -725,14 +730,6 @@ impl LiveObjects {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Whether an object that is there may not be sent, as one of another replica's Application.
-    #[must_use]
-    pub fn may_be_left_out(&self, api_version: &str, key: &ResourceKey) -> bool {
-        let key_there = Key::new(&*key.namespace, &*key.name);
-        self.where_seen(api_version, &key.kind, &key.namespace)
-            .is_some_and(|it| it.left_out.may_be() && it.store.get(&key_there).is_none())
     }
 
     /// Takes in what the API server answered to a write of ours.
