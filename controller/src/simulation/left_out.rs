@@ -2,10 +2,11 @@
 //! the label is corrected.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use vela_api::names::label;
-use vela_shard::{Kept, bucket_of, share};
+use vela_shard::{Kept, Table, bucket_of, share};
 
 use super::shares::{APPS, MEMBERS, Replica, edit, holder, key, settle, shared_by, uids};
 use super::{NAMESPACE, World, application};
@@ -23,14 +24,15 @@ fn right(app: usize) -> String {
     format!("{:02x}", bucket_of(NAMESPACE, &key(app).name))
 }
 
-/// Somebody labels an object as one of a bucket that its owner does not keep.
-fn mislabel(world: &World, replicas: &[Replica], table: &vela_shard::Table, app: usize) {
+/// Somebody labels an object as one of another bucket, which its owner keeps, too, or does not keep.
+fn mislabel(world: &World, replicas: &[Replica], table: &Table, (app, is_kept): (usize, bool)) {
     let owner = holder(table, app);
     let replica = replicas.iter().find(|replica| replica.id == owner).unwrap();
     let kept = Kept::new(share(table, &replica.id)).buckets();
-    let other = (0..=255_u8).find(|bucket| !kept.contains(*bucket)).unwrap();
+    let (right, labels) = (right(app), |bucket: u8| format!("{bucket:02x}"));
+    let mut others = (0..=255_u8).filter(|bucket| kept.contains(*bucket) == is_kept).map(labels);
     let mut object = object(world, &format!("x{app}")).unwrap();
-    object["metadata"]["labels"][label::OWNER_BUCKET] = json!(format!("{other:02x}"));
+    object["metadata"]["labels"][label::OWNER_BUCKET] = json!(others.find(|it| *it != right));
     world.server.by_another_writer(|state| {
         state.put("configmaps", object);
     });
@@ -71,7 +73,7 @@ async fn an_object_with_the_label_of_another_bucket_is_read_and_labelled() {
             assert_eq!(bucket(&object(&world, &format!("x{app}")).unwrap()), right(app), "{app}");
         }
         // One is edited so that the object has to go, one is edited, one is deleted, and one stays as it is.
-        (0..4).for_each(|app| mislabel(&world, &replicas, &table, app));
+        (0..4).for_each(|app| mislabel(&world, &replicas, &table, (app, false)));
         if restarts {
             replicas = start(&world);
         }
@@ -95,5 +97,20 @@ async fn an_object_with_the_label_of_another_bucket_is_read_and_labelled() {
         settle(&world, &replicas, &table).await;
         let more = world.server.state.lock().requests[requests..].to_vec();
         assert!(more.is_empty(), "{more:?}");
+        // Who wants another label for ever is answered with growing pauses.
+        mislabel(&world, &replicas, &table, (3, false));
+        let label = || bucket(&object(&world, "x3").unwrap()).to_owned();
+        let keep = async || {
+            for replica in &replicas {
+                replica.watch(&world);
+                let _ = replica.step(&world, &table, 3).await;
+            }
+        };
+        keep().await;
+        assert_ne!(label(), right(3));
+        world.pass(Duration::from_secs(2));
+        mislabel(&world, &replicas, &table, (3, true));
+        keep().await;
+        assert_eq!(label(), right(3));
     }
 }

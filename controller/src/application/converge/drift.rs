@@ -47,12 +47,12 @@ impl Session<'_> {
         let live = at.live.get(api_version(manifest), key).await.ok().flatten();
         let is_deleted = live.is_none();
         let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
-        let memory = self.memory();
-        let mut memory = memory.lock();
         match self.policies.drift(manifest) {
             Drift::Off => return None,
             Drift::Warn => {
                 let object = format!("{} {}", kind(manifest), name(manifest));
+                let memory = self.memory();
+                let mut memory = memory.lock();
                 let is_known =
                     memory.left.contains_key(&object) || memory.left_before.contains(&object);
                 // Counted once for as long as it is left: each reconcile finds it again.
@@ -65,10 +65,22 @@ impl Session<'_> {
             }
             Drift::Heal => {}
         }
+        self.may_put_back(key, &fields, &manager).then_some(fields)
+    }
+
+    /// Whether fields of an object that another writer changed may be put back now.
+    pub(super) fn may_put_back(
+        &self,
+        key: &ResourceKey,
+        fields: &BTreeSet<String>,
+        manager: &str,
+    ) -> bool {
         let (now, longest) = (self.ctx.clock.now(), self.ctx.settings.resync);
+        let memory = self.memory();
+        let mut memory = memory.lock();
         let repair_backoff = memory.repair_backoffs.entry(key.clone()).or_default();
         // The pause never exceeds the resync, so that a repair is late and never given up.
-        repair_backoff.try_repair(&fields, &manager, now, longest).is_ok().then_some(fields)
+        repair_backoff.try_repair(fields, manager, now, longest).is_ok()
     }
 
     /// Fields of an object were put back.

@@ -3,11 +3,11 @@
 //! Answers for `pkg/resourcekeeper/statekeep.go`. It runs when a watched object changed, not only at the resync, and reports
 //! who changed what. While the workflow continues, it is done for what a step waits for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 use tracing::warn;
-use vela_api::names::event;
+use vela_api::names::{event, label};
 use vela_apply::ResourceKey;
 use vela_apply::object::{kind, name};
 use vela_apply::plan::{PatchKind, PlanError};
@@ -118,10 +118,6 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
         // It is created again once it is gone.
         return Ok(None);
     }
-    if let Some(live) = &live {
-        let corrected = correct_label(session, &at, (&record.api_version, &key), live).await;
-        corrected.map_err(|error| KeepError::Request(Verb::Patch, error))?;
-    }
     let keeps_hands_off = session.policies.apply_once_paths(&raw, Stage::StateKeep).is_some();
     if live.is_none() && keeps_hands_off {
         // Who asked to apply once does not want it back.
@@ -139,6 +135,10 @@ async fn keep_one(session: &Session<'_>, record: &Record) -> Result<Option<Strin
     }
     let applied = session.apply(&raw, &record.cluster, Stage::StateKeep, false).await;
     let applied = applied.map_err(|failure| failed(session, &key, failure))?;
+    if let Some(live) = &live {
+        let corrected = correct_label(session, &at, (&record.api_version, &key), live).await;
+        corrected.map_err(|error| KeepError::Request(Verb::Patch, error))?;
+    }
     // The live object of before: its last writer is who caused the drift.
     let manager = live.map(|live| live.manager.clone()).unwrap_or_default();
     Ok(repair_message(&applied, &object, &manager))
@@ -157,10 +157,18 @@ async fn correct_label(
     let is_concerned = session.ctx.settings.label_objects && live.is_of(&session.owner);
     let correction = is_concerned.then(|| owner_label::correction(live)).flatten();
     let Some(body) = correction else { return Ok(()) };
+    // Somebody may want another label for ever.
+    let field = BTreeSet::from([format!("metadata.labels.{}", label::OWNER_BUCKET)]);
+    if !session.may_put_back(key, &field, &live.manager) {
+        return Ok(());
+    }
     let ResourceKey { kind, namespace, name, .. } = key;
     let target = Target { api_version, kind, namespace, name };
     match at.requests().patch(&target, (PatchKind::Merge, &body), false).await {
-        Ok(answer) => at.live.wrote(api_version, kind, answer.object()?),
+        Ok(answer) => {
+            session.repaired(key, &field);
+            at.live.wrote(api_version, kind, answer.object()?);
+        }
         // Somebody else wrote it: it is read again.
         Err(error) if error.is_conflict() || error.is_not_found() => {}
         Err(error) if error.class() == Class::Refused => {
