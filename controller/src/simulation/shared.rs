@@ -1,6 +1,8 @@
 //! Objects that several Applications share: whoever joins or leaves in whatever moment, one of those that are left has it.
 
 use serde_json::{Value, json};
+use vela_api::names::label;
+use vela_shard::bucket_of;
 
 use super::server::State;
 use super::{NAMESPACE, Process, World, application};
@@ -34,6 +36,10 @@ fn list(world: &World) -> Value {
     map(world)["metadata"]["annotations"][LIST].clone()
 }
 
+fn bucket(world: &World) -> Value {
+    map(world)["metadata"]["labels"][label::OWNER_BUCKET].clone()
+}
+
 fn put(world: &World, app: Value) {
     world.server.by_another_writer(|state| {
         state.put("applications", app);
@@ -46,9 +52,10 @@ fn delete(world: &World, name: &str) {
     });
 }
 
-/// `a` owns it, `b` shares it.
+/// `a` owns it, `b` shares it. Objects have the bucket of their Application as a label.
 async fn two() -> (World, Process) {
-    let world = World::new();
+    let mut world = World::new();
+    world.label_objects = true;
     let mut process = world.start();
     for (name, value) in [("a", "1"), ("b", "2")] {
         put(&world, sharing(name, value));
@@ -56,6 +63,7 @@ async fn two() -> (World, Process) {
     }
     assert_eq!((owner(&world), list(&world)), (json!("a"), json!("n/a,n/b")));
     assert_eq!(map(&world)["data"]["v"], "1");
+    assert_eq!(bucket(&world), "shared");
     (world, process)
 }
 
@@ -65,6 +73,7 @@ async fn the_next_one_has_it_and_the_last_one_deletes_it() {
     delete(&world, "a");
     world.settle(&mut process, "a").await;
     assert_eq!((owner(&world), list(&world)), (json!("b"), json!("n/b")));
+    assert_eq!(bucket(&world), format!("{:02x}", bucket_of(NAMESPACE, "b")));
     world.settle(&mut process, "b").await;
     assert_eq!(map(&world)["data"]["v"], "2", "it is what its new owner says");
     delete(&world, "b");

@@ -1,7 +1,7 @@
 //! Carries the plan of a collection out: marks, deletions, releases, then the trackers that are done.
 
 use futures::{FutureExt, StreamExt, stream};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tracing::debug;
 use vela_api::names;
 use vela_apply::Owner;
@@ -155,11 +155,8 @@ async fn act_in(session: &Session<'_>, action: &Action) -> Result<Acted, ApiErro
             }
         }
         Action::Release { record, version, shared } => {
-            let mut labels = json!({
-                names::label::APP_NAME: null, names::label::APP_NAMESPACE: null});
-            if session.ctx.settings.label_objects {
-                labels[names::label::OWNER_BUCKET] = Value::Null;
-            }
+            let keys = [names::label::APP_NAME, names::label::APP_NAMESPACE];
+            let labels = labels(session, keys.map(|key| (key, Value::Null)), Value::Null);
             let metadata = if *shared {
                 json!({"labels": labels, "annotations": {names::annotation::SHARED_BY: null}})
             } else {
@@ -168,21 +165,31 @@ async fn act_in(session: &Session<'_>, action: &Action) -> Result<Acted, ApiErro
             patch(session, record, metadata, version).await
         }
         Action::HandOver { record, shared_by, version, next } => {
-            let mut labels = match next {
-                Some(Owner { namespace, name }) => json!({
-                    names::label::APP_NAME: name, names::label::APP_NAMESPACE: namespace}),
-                None => json!({}),
-            };
-            if session.ctx.settings.label_objects {
-                let bucket = owner_label::handed_over(next.as_ref(), shared_by);
-                labels[names::label::OWNER_BUCKET] = bucket;
-            }
+            let owner = next.iter().flat_map(|Owner { namespace, name }| {
+                [
+                    (names::label::APP_NAME, json!(name)),
+                    (names::label::APP_NAMESPACE, json!(namespace)),
+                ]
+            });
+            let bucket = owner_label::handed_over(next.as_ref(), shared_by);
+            let labels = labels(session, owner, bucket);
             let list = Some(shared_by).filter(|list| !list.is_empty());
             let metadata = json!({
                 "annotations": {names::annotation::SHARED_BY: list}, "labels": labels});
             patch(session, record, metadata, version).await
         }
     }
+}
+
+/// The labels that say whose an object is, and in which bucket that is if objects are labelled.
+fn labels(
+    session: &Session<'_>,
+    owner: impl IntoIterator<Item = (&'static str, Value)>,
+    bucket: Value,
+) -> Map<String, Value> {
+    let bucket = (names::label::OWNER_BUCKET, bucket);
+    let bucket = session.ctx.settings.label_objects.then_some(bucket);
+    owner.into_iter().chain(bucket).map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// Changes the metadata of the object as it was seen: its owner and those who share it are not known otherwise.
