@@ -24,7 +24,7 @@ use super::data::{
 };
 use super::state::{Assumed, Machine};
 use crate::error::Class;
-use crate::ir::{Clause, CompId, Expr, ExprId};
+use crate::ir::{Clause, CompId, Expr, ExprId, Part};
 use crate::kind::Kind;
 use crate::label::{Label, LabelKind};
 use smallvec::{SmallVec, smallvec};
@@ -420,7 +420,9 @@ impl Machine<'_> {
             return e;
         };
         let Some(Clause::If(guard)) = comp.clauses.first() else { return e };
-        if !ir.within(at, *guard) || !matches!(ir.expr(at), Expr::Ref { .. } | Expr::Sel(..)) {
+        if !self.is_operand_of(at, *guard, 0)
+            || !matches!(ir.expr(at), Expr::Ref { .. } | Expr::Sel(..))
+        {
             return e;
         }
         let Ok(asked) = self.resolve(at, env) else { return e };
@@ -442,6 +444,31 @@ impl Machine<'_> {
             return self.err_at(Class::Cycle, Msg::Cycle(at), Vid::NONE, &[at]);
         }
         e
+    }
+
+    /// Whether an expression is part of another and means the same in the environment of that: what stands in a literal
+    /// has another one.
+    fn is_operand_of(&self, at: ExprId, of: ExprId, depth: u32) -> bool {
+        const MOST: u32 = 64;
+        if at == of {
+            return true;
+        }
+        let ir = self.ir;
+        if depth > MOST || !ir.within(at, of) {
+            return false;
+        }
+        let among = |e: ExprId| self.is_operand_of(at, e, depth + 1);
+        match ir.expr(of) {
+            Expr::Sel(x, _) | Expr::Unary(_, x) | Expr::Bound(_, x) | Expr::Presence(x, _) => {
+                among(x)
+            }
+            Expr::Index(a, b) | Expr::Binary(_, a, b) | Expr::And(a, b) => among(a) || among(b),
+            Expr::Call(id) => ir.calls[id.idx()].args.iter().any(|&arg| among(arg)),
+            Expr::Interp(parts, _) => ir.parts[parts.idx()]
+                .iter()
+                .any(|part| matches!(part, Part::Expr(x) if among(*x))),
+            _ => false,
+        }
     }
 
     /// Whether a field is declared by references only, which lead nowhere.
