@@ -502,11 +502,16 @@ impl Machine<'_> {
         // that it is a struct.
         let a_struct = self.v(w).is_struct;
         let expanding = self.v(w).phase == Phase::Expanding;
+        // Within a definition it is known what its guards declare.
+        let within = !self.s.at.is_none()
+            && self.v(w).label.is_def()
+            && self.is_ancestor(w, self.s.at);
         let unfinished = expanding
             || self.may_be_added_to(w)
             || self.v(w).extra.as_ref().is_some_and(|x| {
                 x.tasks.iter().any(|task| match task.state {
                     TaskState::Pending | TaskState::Running => true,
+                    TaskState::Failed(_) if within && !self.concerns(task, Some(label)) => false,
                     TaskState::Failed(e) => self.is_incomplete(e),
                     TaskState::Done => false,
                 })

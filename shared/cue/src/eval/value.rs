@@ -101,6 +101,12 @@ impl Machine<'_> {
             Expr::Unary(op, x) => self.unary(op, x, env, e),
             Expr::Bound(op, x) => {
                 let val = self.concrete(x, env, op.text())?;
+                if let Val::Node(w) = val
+                    && let Some(of) = self.tried_for(w)
+                {
+                    self.s.touch = self.s.touch.min(self.v(of).depth);
+                    return Err(self.err_at(Class::Cycle, Msg::Choosing(e), of, &[e]));
+                }
                 let kind = self.val_kind(&val);
                 // The rules of the language: patterns match texts, anything may be unequal, and an
                 // order exists for numbers, strings and bytes.
