@@ -178,3 +178,14 @@ fn a_field_that_takes_over_what_a_comprehension_declares_is_declared_by_it() {
         ("e?: _x.f.a & int\n_x: {if true {f: {a: 1} & {c: 1}}}", "{}"),
     ]);
 }
+
+#[test]
+fn a_circle_goes_round_once_more_for_whatever_else_is_said_of_the_field() {
+    table(&[
+        ("F: {ref: 1 | F, ref: _}", "incomplete"),
+        ("F: {ref: 1 | F}", r#"{"F":{"ref":1}}"#),
+        ("F: {ref: 1 | F} & {ref: _}, x: F & {ref: ref: 1}", "incomplete"),
+        ("#F: {ref: 1 | #F, [_]: _}, x: #F.ref", "incomplete"),
+        ("a: {n: a, n: _}", "structural cycle"),
+    ]);
+}
