@@ -172,9 +172,10 @@ fn lift_one(text: &str, count: usize, selected: bool) -> Option<String> {
     let (_, around) = std::iter::once(file.decls)
         .chain(within)
         .filter_map(|decls| {
-            let decl = ast.decls(decls).map(at).find(|decl| {
-                decl.start <= operand.start && operand.end <= decl.end
-            })?;
+            let decl = ast
+                .decls(decls)
+                .map(at)
+                .find(|decl| decl.start <= operand.start && operand.end <= decl.end)?;
             Some((decl, ast.decls(decls).map(at).next()?))
         })
         .min_by_key(|(decl, _)| decl.len())?;

@@ -464,9 +464,9 @@ impl Machine<'_> {
             }
             Expr::Index(a, b) | Expr::Binary(_, a, b) | Expr::And(a, b) => among(a) || among(b),
             Expr::Call(id) => ir.calls[id.idx()].args.iter().any(|&arg| among(arg)),
-            Expr::Interp(parts, _) => ir.parts[parts.idx()]
-                .iter()
-                .any(|part| matches!(part, Part::Expr(x) if among(*x))),
+            Expr::Interp(parts, _) => {
+                ir.parts[parts.idx()].iter().any(|part| matches!(part, Part::Expr(x) if among(*x)))
+            }
             _ => false,
         }
     }

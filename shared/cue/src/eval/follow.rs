@@ -154,7 +154,9 @@ impl Machine<'_> {
                 return;
             }
             if inline && again && !selected {
-                let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, v);
+                let class =
+                    if self.has_selection(w) { Class::Incomplete } else { Class::StructuralCycle };
+                let e = self.err(class, Msg::StructuralCycle, v);
                 self.fail(v, e);
             } else if self.v(v).noncyclic || inline && !selected {
                 self.take_conjs(v, conj, own);
@@ -305,14 +307,37 @@ impl Machine<'_> {
             && !vertex.maybe_struct
             && !vertex.is_list
             && vertex.kind == Kind::TOP;
-        let selects = |c: &Conj| {
-            let Src::Expr(mut e) = c.src else { return false };
-            while let Expr::AliasScope(x) = self.ir.expr(e) {
-                e = x;
+        nothing && vertex.conjs.iter().all(|c| self.selects(c))
+    }
+
+    /// Whether something is said of a vertex next to a selection from a struct in an expression.
+    fn has_selection(&self, w: Vid) -> bool {
+        self.v(w).conjs.iter().any(|c| match c.src {
+            Src::Expr(e) => self.selects_among(e, 0),
+            _ => false,
+        })
+    }
+
+    /// Whether an operand of a unification, or all of it, is such a selection.
+    fn selects_among(&self, e: ExprId, depth: u32) -> bool {
+        const MOST: u32 = 16;
+        match self.ir.expr(e) {
+            Expr::AliasScope(x) if depth < MOST => self.selects_among(x, depth + 1),
+            Expr::And(a, b) if depth < MOST => {
+                self.selects_among(a, depth + 1) || self.selects_among(b, depth + 1)
             }
-            matches!(self.ir.expr(e), Expr::Sel(x, _) if matches!(self.ir.expr(x), Expr::And(..)))
-        };
-        nothing && vertex.conjs.iter().all(selects)
+            Expr::Sel(x, _) => matches!(self.ir.expr(x), Expr::And(..)),
+            _ => false,
+        }
+    }
+
+    /// Whether a conjunct is a selection from a struct in an expression.
+    fn selects(&self, c: &Conj) -> bool {
+        let Src::Expr(mut e) = c.src else { return false };
+        while let Expr::AliasScope(x) = self.ir.expr(e) {
+            e = x;
+        }
+        matches!(self.ir.expr(e), Expr::Sel(x, _) if matches!(self.ir.expr(x), Expr::And(..)))
     }
 
     /// Whether `v` is `w` or a candidate being evaluated in its place.

@@ -503,9 +503,8 @@ impl Machine<'_> {
         let a_struct = self.v(w).is_struct;
         let expanding = self.v(w).phase == Phase::Expanding;
         // Within a definition it is known what its guards declare.
-        let within = !self.s.at.is_none()
-            && self.v(w).label.is_def()
-            && self.is_ancestor(w, self.s.at);
+        let within =
+            !self.s.at.is_none() && self.v(w).label.is_def() && self.is_ancestor(w, self.s.at);
         let unfinished = expanding
             || self.may_be_added_to(w)
             || self.v(w).extra.as_ref().is_some_and(|x| {
