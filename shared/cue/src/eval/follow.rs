@@ -154,9 +154,11 @@ impl Machine<'_> {
                 return;
             }
             if inline && again && !selected {
-                let class =
-                    if self.has_selection(w) { Class::Incomplete } else { Class::StructuralCycle };
-                let e = self.err(class, Msg::StructuralCycle, v);
+                // A struct has nothing yet for what it is said to be.
+                let e = match self.selection(w) {
+                    Some(label) => self.err(Class::Incomplete, Msg::Undefined(label, w), v),
+                    None => self.err(Class::StructuralCycle, Msg::StructuralCycle, v),
+                };
                 self.fail(v, e);
             } else if self.v(v).noncyclic || inline && !selected {
                 self.take_conjs(v, conj, own);
@@ -310,24 +312,24 @@ impl Machine<'_> {
         nothing && vertex.conjs.iter().all(|c| self.selects(c))
     }
 
-    /// Whether something is said of a vertex next to a selection from a struct in an expression.
-    fn has_selection(&self, w: Vid) -> bool {
-        self.v(w).conjs.iter().any(|c| match c.src {
-            Src::Expr(e) => self.selects_among(e, 0),
-            _ => false,
+    /// What a vertex selects from a struct in an expression, if something else is said of it or not.
+    fn selection(&self, w: Vid) -> Option<Label> {
+        self.v(w).conjs.iter().find_map(|c| match c.src {
+            Src::Expr(e) => self.selected_by(e, 0),
+            _ => None,
         })
     }
 
-    /// Whether an operand of a unification, or all of it, is such a selection.
-    fn selects_among(&self, e: ExprId, depth: u32) -> bool {
+    /// The same of an expression, or of an operand of a unification.
+    fn selected_by(&self, e: ExprId, depth: u32) -> Option<Label> {
         const MOST: u32 = 16;
         match self.ir.expr(e) {
-            Expr::AliasScope(x) if depth < MOST => self.selects_among(x, depth + 1),
+            Expr::AliasScope(x) if depth < MOST => self.selected_by(x, depth + 1),
             Expr::And(a, b) if depth < MOST => {
-                self.selects_among(a, depth + 1) || self.selects_among(b, depth + 1)
+                self.selected_by(a, depth + 1).or_else(|| self.selected_by(b, depth + 1))
             }
-            Expr::Sel(x, _) => matches!(self.ir.expr(x), Expr::And(..)),
-            _ => false,
+            Expr::Sel(x, label) if matches!(self.ir.expr(x), Expr::And(..)) => Some(label),
+            _ => None,
         }
     }
 
