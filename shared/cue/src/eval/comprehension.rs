@@ -410,7 +410,7 @@ impl Machine<'_> {
     }
 
     /// A guard that asks for the value of a field which is nothing but a circle of references, and
-    /// which its own body would declare, is part of the circle: in `c: c, if c {c: true}` it waits for
+    /// which its own body would declare, or that of another such guard, is part of the circle: in `c: c, if c {c: true}` it waits for
     /// itself, while `c: c, if c {d: true}` only waits for somebody to say what `c` is.
     fn asked_of_a_circle(&mut self, v: Vid, id: CompId, env: EnvId, e: ErrId) -> ErrId {
         let ir = self.ir;
@@ -432,12 +432,26 @@ impl Machine<'_> {
             field = self.v(field).parent;
         }
         // What is declared by comprehensions within it is not known before it is run.
-        let fields = match ir.expr(comp.body_expr) {
+        let fields = |id: CompId| match ir.expr(ir.comps[id.idx()].body_expr) {
             Expr::Struct(id) => ir.structs[id.idx()].fields.as_slice(),
             _ => &[],
         };
+        // Another guard that asks for the same is as much part of the circle.
+        let asks_too = |other: CompId| match (ir.comps[other.idx()].clauses.first(), ir.expr(at)) {
+            (Some(Clause::If(guard)), Expr::Ref { up, label }) => {
+                matches!(ir.expr(*guard), Expr::Ref { up: u, label: l } if (u, l) == (up, label))
+            }
+            _ => false,
+        };
         let declared = |w: Vid| {
-            self.v(w).parent == v && fields.iter().any(|field| field.label == self.v(w).label)
+            let label = self.v(w).label;
+            self.v(w).parent == v
+                && self.v(v).extra.iter().flat_map(|x| &x.tasks).any(|task| match task.kind {
+                    TaskKind::Comp(of) if of == id || asks_too(of) => {
+                        fields(of).iter().any(|field| field.label == label)
+                    }
+                    _ => false,
+                })
         };
         let root = self.share_root(asked);
         if self.is_circle(asked) && (declared(field) || declared(root)) {

@@ -653,3 +653,14 @@ fn a_bound_waits_for_the_choice_of_its_own_field() {
         ("x: <y, y: {} | {a: 1}", "incomplete"),
     ]);
 }
+
+#[test]
+fn guards_that_wait_for_a_circle_which_one_of_them_is_part_of_are_all_part_of_it() {
+    table(&[
+        ("a: {x: x, if x {x: true}, if x {}}", "cycle"),
+        ("a: {if x {y: 1}, x: x, if x {x: true}}", "cycle"),
+        ("a: {x: x, if x {y: 0}, if x {z: 1}}", "incomplete"),
+        ("a: {x: x, if x {y: 0}, if true {x: true}}", r#"{"a":{"x":true,"y":0}}"#),
+        ("a: {x: x, if x {y: 0}, if _q {x: true}}, _q: bool", "incomplete"),
+    ]);
+}
