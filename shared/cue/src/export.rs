@@ -3,6 +3,7 @@
 use crate::error::{Class, Error};
 use crate::eval::{ArcKind, Deep, ErrId, Forward, Machine, Val, Vid};
 use crate::ir::{Expr, ExprId};
+use crate::label::Label;
 use crate::limits::LimitError;
 use crate::value::{Fields, Number, Value};
 use cue_syntax::{quote, quote_bytes};
@@ -261,6 +262,7 @@ impl Machine<'_> {
             if let Some(e) = vertex.incomplete {
                 return Err(e);
             }
+            self.check_given(v)?;
             return self.make_val(&atom, v);
         }
         if let Some(e) = vertex.incomplete {
@@ -268,6 +270,7 @@ impl Machine<'_> {
         }
         if vertex.is_list {
             self.check_closed(v);
+            self.check_given(v)?;
             let mut out = Vec::with_capacity(self.v(v).arcs.len());
             let mut i = 0;
             while let Some(&(label, w)) = self.v(v).arcs.get(i) {
@@ -316,6 +319,19 @@ impl Machine<'_> {
             return self.make_val(&atom, v);
         }
         Err(self.err(Class::Incomplete, crate::eval::incomplete(), v))
+    }
+
+    /// The definitions and hidden fields next to a scalar or list are given if they are required. A function is given the
+    /// scalar or list alone.
+    fn check_given(&mut self, v: Vid) -> Result<(), ErrId> {
+        if self.s.ordered {
+            return Ok(());
+        }
+        let required = |(label, w): &&(Label, Vid)| {
+            !label.is_int() && !label.is_let() && self.v(*w).arc == ArcKind::Required
+        };
+        let missing = self.v(v).arcs.iter().find(required).map(|(_, w)| *w);
+        missing.map_or(Ok(()), |w| Err(self.not_given(w)))
     }
 
     fn not_given(&mut self, w: Vid) -> ErrId {

@@ -54,8 +54,8 @@ pub(crate) enum Verdict {
 }
 
 /// The columns of the report.
-pub(crate) const COLUMNS: [&str; 5] =
-    [notes::OPERANDS, notes::GUARDED, GO_DIFFERS, NONE_OF_THESE, NO_ORACLE];
+pub(crate) const COLUMNS: [&str; 6] =
+    [notes::OPERANDS, notes::GUARDED, notes::CLOSED, GO_DIFFERS, NONE_OF_THESE, NO_ORACLE];
 const GO_DIFFERS: &str = "Go differs";
 const NONE_OF_THESE: &str = "none of these";
 const NO_ORACLE: &str = "no oracle";
@@ -78,6 +78,7 @@ impl engine_diff::Verdict for Verdict {
             Self::OneOfSeveral => &[GO_DIFFERS],
             Self::NoneOfSeveral(_) => &[GO_DIFFERS, NONE_OF_THESE],
             Self::Noted(notes::GUARDED) => &[notes::GUARDED],
+            Self::Noted(notes::CLOSED) => &[notes::CLOSED],
             Self::Noted(_) => &[notes::OPERANDS],
             Self::NoOracle => &[NO_ORACLE],
         }

@@ -8,6 +8,10 @@
 //! cue-eval-11: a comprehension that adds nothing says nothing. In the reference the fields of a literal
 //! in it make a struct of the field that the literal is the value of: `d: _, if false {d: {f: 1}}`. With
 //! `{f: 1} & _` in place of `{f: 1}`, which means the same, they do not.
+//!
+//! cue-eval-12: the reference takes all of `close({c: bool, if c {a: 1}})` for unknown as long as a guard
+//! or a name in the literal is. With `{close({}), c: bool, if c {a: 1}}`, which is closed over the same
+//! fields, it does not.
 
 use cue_syntax::File;
 use cue_syntax::ast::{BinaryOp, DeclKind, Expr, ExprId, Label, Part};
@@ -21,13 +25,23 @@ pub(crate) const OPERANDS: &str = "cue-eval-10";
 /// The note whose way round [`unread`] goes.
 pub(crate) const GUARDED: &str = "cue-eval-11";
 
+/// The note whose way round [`unclosed`] goes.
+pub(crate) const CLOSED: &str = "cue-eval-12";
+
 /// Programs that mean the same as this one and go round what a note is about, or several notes.
 pub(crate) fn ways_round(program: &Program, selected: bool) -> Vec<(&'static str, Program)> {
-    let mut ways: Vec<_> =
-        lifted(program, selected).into_iter().map(|way| (OPERANDS, way)).collect();
-    if let Some(way) = unread(program) {
-        ways.extend(lifted(&way, selected).map(|way| (OPERANDS, way)));
-        ways.push((GUARDED, way));
+    let mut ways = Vec::new();
+    for (note, rewritten) in [
+        (CLOSED, &unclosed as &dyn Fn(&Program) -> Option<Program>),
+        (GUARDED, &unread),
+        (OPERANDS, &|program| lifted(program, selected)),
+    ] {
+        // What goes round a note goes round it after the others, too.
+        let more: Vec<_> = std::iter::once(program)
+            .chain(ways.iter().map(|(_, way)| way))
+            .filter_map(|way| Some((note, rewritten(way)?)))
+            .collect();
+        ways.extend(more);
     }
     ways
 }
@@ -49,6 +63,12 @@ fn unread(program: &Program) -> Option<Program> {
     edited(program, |text, _| unread_one(text))
 }
 
+/// The program with what is closed while it waits for something written as a struct that embeds a closed one; `None` if
+/// there is nothing of the sort.
+fn unclosed(program: &Program) -> Option<Program> {
+    edited(program, |text, _| unclose_one(text))
+}
+
 /// The program with an edit made as often as there is something to edit; `None` if there is nothing.
 fn edited(program: &Program, edit: impl Fn(&str, usize) -> Option<String>) -> Option<Program> {
     let mut program = program.clone();
@@ -63,6 +83,41 @@ fn edited(program: &Program, edit: impl Fn(&str, usize) -> Option<String>) -> Op
         }
     }
     (count > 0).then_some(program)
+}
+
+/// One literal with comprehensions or computed names that is closed closes itself.
+fn unclose_one(text: &str) -> Option<String> {
+    let file = parsed(text)?;
+    let ast = &file.ast;
+    let count = u32::try_from(ast.expr_count()).unwrap_or(u32::MAX);
+    for id in (0..count).map(ExprId) {
+        let Expr::Call(f, arguments) = ast.expr(id) else { continue };
+        let Expr::Ident(name) = ast.expr(f) else { continue };
+        let mut arguments = ast.exprs(arguments);
+        let (Some(mut literal), None) = (arguments.next(), arguments.next()) else { continue };
+        while let Expr::Paren(inner) = ast.expr(literal) {
+            literal = inner;
+        }
+        let Expr::Struct { decls, braces: true } = ast.expr(literal) else { continue };
+        let kinds = || ast.decls(decls).map(|decl| ast.decl(decl).kind);
+        let waits = |kind| match kind {
+            DeclKind::Comprehension(_) => true,
+            DeclKind::Field(field) => {
+                matches!(ast.field(field).label, Label::Dynamic(_) | Label::Interpolation(_))
+            }
+            _ => false,
+        };
+        if ast.str(name) != "close"
+            || !kinds().any(waits)
+            || kinds().any(|kind| matches!(kind, DeclKind::Ellipsis(_)))
+        {
+            continue;
+        }
+        let fields = text.get(range(ast.span(literal)))?.strip_prefix('{')?;
+        let text_of = format!("{{close({{}})\n{fields}");
+        return Edit { at: range(ast.span(id)), text: text_of }.apply(text);
+    }
+    None
 }
 
 /// One literal that is the value of a field in a comprehension is unified with `_`.
@@ -99,7 +154,8 @@ fn unread_one(text: &str) -> Option<String> {
     None
 }
 
-/// One operand becomes a hidden field next to the declaration that it is part of.
+/// One operand becomes a hidden field of the struct that it is written in, the first: the reference has run what
+/// constrains it when it comes to the others.
 fn lift_one(text: &str, count: usize, selected: bool) -> Option<String> {
     let file = parsed(text)?;
     let ast = &file.ast;
@@ -112,12 +168,17 @@ fn lift_one(text: &str, count: usize, selected: bool) -> Option<String> {
         Expr::Struct { decls, braces: true } => Some(decls),
         _ => None,
     });
-    let around = std::iter::once(file.decls)
+    let at = |id| range(ast.decl(id).span);
+    let (_, around) = std::iter::once(file.decls)
         .chain(within)
-        .flat_map(|decls| ast.decls(decls))
-        .map(|id| range(ast.decl(id).span))
-        .filter(|decl| decl.start <= operand.start && operand.end <= decl.end)
-        .min_by_key(|decl| decl.len())?;
+        .filter_map(|decls| {
+            let decl = ast
+                .decls(decls)
+                .map(at)
+                .find(|decl| decl.start <= operand.start && operand.end <= decl.end)?;
+            Some((decl, ast.decls(decls).map(at).next()?))
+        })
+        .min_by_key(|(decl, _)| decl.len())?;
     let name = format!("_lifted{count}");
     let value = text.get(operand.clone())?;
     let replaced = Edit { at: operand.clone(), text: name.clone() }.apply(text)?;

@@ -759,10 +759,22 @@ impl Machine<'_> {
         for (j, &(_, w)) in self.v(list).arcs.clone().iter().filter(|(l, _)| l.is_int()).enumerate()
         {
             self.step()?;
+            let whole = self.deref(w);
             let w = self.chosen(w);
-            let kind = self.node_kind(w);
+            let kind = match self.default_of(w) {
+                Some(default) => self.val_kind(&default),
+                None => self.node_kind(w),
+            };
             let unknown = kind.is_bottom() || self.v(w).incomplete.is_some();
             if !unknown && !kind.intersects(elem) {
+                // Another alternative than the default may be one.
+                if self.node_kind(whole).intersects(elem) {
+                    let text = format!(
+                        "non-concrete value {} for element {j} of {elem} list argument {i}",
+                        self.show(whole)
+                    );
+                    return Err(self.text_err(Class::Incomplete, text, e));
+                }
                 let text = format!(
                     "invalid list element {j} in argument {i} to call: cannot use value {} ({kind}) as {elem}",
                     self.show(w)

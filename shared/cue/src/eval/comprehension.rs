@@ -24,7 +24,7 @@ use super::data::{
 };
 use super::state::{Assumed, Machine};
 use crate::error::Class;
-use crate::ir::{Clause, CompId, Expr, ExprId};
+use crate::ir::{Clause, CompId, Expr, ExprId, Part};
 use crate::kind::Kind;
 use crate::label::{Label, LabelKind};
 use smallvec::{SmallVec, smallvec};
@@ -410,7 +410,7 @@ impl Machine<'_> {
     }
 
     /// A guard that asks for the value of a field which is nothing but a circle of references, and
-    /// which its own body would declare, is part of the circle: in `c: c, if c {c: true}` it waits for
+    /// which its own body would declare, or that of another such guard, is part of the circle: in `c: c, if c {c: true}` it waits for
     /// itself, while `c: c, if c {d: true}` only waits for somebody to say what `c` is.
     fn asked_of_a_circle(&mut self, v: Vid, id: CompId, env: EnvId, e: ErrId) -> ErrId {
         let ir = self.ir;
@@ -420,7 +420,9 @@ impl Machine<'_> {
             return e;
         };
         let Some(Clause::If(guard)) = comp.clauses.first() else { return e };
-        if !ir.within(at, *guard) || !matches!(ir.expr(at), Expr::Ref { .. } | Expr::Sel(..)) {
+        if !self.is_operand_of(at, *guard, 0)
+            || !matches!(ir.expr(at), Expr::Ref { .. } | Expr::Sel(..))
+        {
             return e;
         }
         let Ok(asked) = self.resolve(at, env) else { return e };
@@ -430,18 +432,57 @@ impl Machine<'_> {
             field = self.v(field).parent;
         }
         // What is declared by comprehensions within it is not known before it is run.
-        let fields = match ir.expr(comp.body_expr) {
+        let fields = |id: CompId| match ir.expr(ir.comps[id.idx()].body_expr) {
             Expr::Struct(id) => ir.structs[id.idx()].fields.as_slice(),
             _ => &[],
         };
+        // Another guard that asks for the same is as much part of the circle.
+        let asks_too = |other: CompId| match (ir.comps[other.idx()].clauses.first(), ir.expr(at)) {
+            (Some(Clause::If(guard)), Expr::Ref { up, label }) => {
+                matches!(ir.expr(*guard), Expr::Ref { up: u, label: l } if (u, l) == (up, label))
+            }
+            _ => false,
+        };
         let declared = |w: Vid| {
-            self.v(w).parent == v && fields.iter().any(|field| field.label == self.v(w).label)
+            let label = self.v(w).label;
+            self.v(w).parent == v
+                && self.v(v).extra.iter().flat_map(|x| &x.tasks).any(|task| match task.kind {
+                    TaskKind::Comp(of) if of == id || asks_too(of) => {
+                        fields(of).iter().any(|field| field.label == label)
+                    }
+                    _ => false,
+                })
         };
         let root = self.share_root(asked);
         if self.is_circle(asked) && (declared(field) || declared(root)) {
             return self.err_at(Class::Cycle, Msg::Cycle(at), Vid::NONE, &[at]);
         }
         e
+    }
+
+    /// Whether an expression is part of another and means the same in the environment of that: what stands in a literal
+    /// has another one.
+    fn is_operand_of(&self, at: ExprId, of: ExprId, depth: u32) -> bool {
+        const MOST: u32 = 64;
+        if at == of {
+            return true;
+        }
+        let ir = self.ir;
+        if depth > MOST || !ir.within(at, of) {
+            return false;
+        }
+        let among = |e: ExprId| self.is_operand_of(at, e, depth + 1);
+        match ir.expr(of) {
+            Expr::Sel(x, _) | Expr::Unary(_, x) | Expr::Bound(_, x) | Expr::Presence(x, _) => {
+                among(x)
+            }
+            Expr::Index(a, b) | Expr::Binary(_, a, b) | Expr::And(a, b) => among(a) || among(b),
+            Expr::Call(id) => ir.calls[id.idx()].args.iter().any(|&arg| among(arg)),
+            Expr::Interp(parts, _) => {
+                ir.parts[parts.idx()].iter().any(|part| matches!(part, Part::Expr(x) if among(*x)))
+            }
+            _ => false,
+        }
     }
 
     /// Whether a field is declared by references only, which lead nowhere.

@@ -467,8 +467,9 @@ impl Machine<'_> {
             }
             Expr::Comp(id) => self.push_task(v, TaskKind::Comp(id), c),
             Expr::Top => {
-                // `_` adds nothing, but leaves open whether the vertex is a struct.
+                // `_` adds nothing, but leaves open whether the vertex is a struct. A circle goes round once more for it.
                 self.vm(v).maybe_any = true;
+                self.note_structure(v, c);
             }
             Expr::Bottom => {
                 let err = self.err_at(Class::User, Msg::Bottom, v, &[e]);

@@ -154,7 +154,11 @@ impl Machine<'_> {
                 return;
             }
             if inline && again && !selected {
-                let e = self.err(Class::StructuralCycle, Msg::StructuralCycle, v);
+                // A struct has nothing yet for what it is said to be.
+                let e = match self.selection(w) {
+                    Some(label) => self.err(Class::Incomplete, Msg::Undefined(label, w), v),
+                    None => self.err(Class::StructuralCycle, Msg::StructuralCycle, v),
+                };
                 self.fail(v, e);
             } else if self.v(v).noncyclic || inline && !selected {
                 self.take_conjs(v, conj, own);
@@ -305,14 +309,37 @@ impl Machine<'_> {
             && !vertex.maybe_struct
             && !vertex.is_list
             && vertex.kind == Kind::TOP;
-        let selects = |c: &Conj| {
-            let Src::Expr(mut e) = c.src else { return false };
-            while let Expr::AliasScope(x) = self.ir.expr(e) {
-                e = x;
+        nothing && vertex.conjs.iter().all(|c| self.selects(c))
+    }
+
+    /// What a vertex selects from a struct in an expression, if something else is said of it or not.
+    fn selection(&self, w: Vid) -> Option<Label> {
+        self.v(w).conjs.iter().find_map(|c| match c.src {
+            Src::Expr(e) => self.selected_by(e, 0),
+            _ => None,
+        })
+    }
+
+    /// The same of an expression, or of an operand of a unification.
+    fn selected_by(&self, e: ExprId, depth: u32) -> Option<Label> {
+        const MOST: u32 = 16;
+        match self.ir.expr(e) {
+            Expr::AliasScope(x) if depth < MOST => self.selected_by(x, depth + 1),
+            Expr::And(a, b) if depth < MOST => {
+                self.selected_by(a, depth + 1).or_else(|| self.selected_by(b, depth + 1))
             }
-            matches!(self.ir.expr(e), Expr::Sel(x, _) if matches!(self.ir.expr(x), Expr::And(..)))
-        };
-        nothing && vertex.conjs.iter().all(selects)
+            Expr::Sel(x, label) if matches!(self.ir.expr(x), Expr::And(..)) => Some(label),
+            _ => None,
+        }
+    }
+
+    /// Whether a conjunct is a selection from a struct in an expression.
+    fn selects(&self, c: &Conj) -> bool {
+        let Src::Expr(mut e) = c.src else { return false };
+        while let Expr::AliasScope(x) = self.ir.expr(e) {
+            e = x;
+        }
+        matches!(self.ir.expr(e), Expr::Sel(x, _) if matches!(self.ir.expr(x), Expr::And(..)))
     }
 
     /// Whether `v` is `w` or a candidate being evaluated in its place.

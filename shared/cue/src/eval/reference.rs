@@ -152,10 +152,15 @@ impl Machine<'_> {
         }
         // What is selected from a scalar that is not all that is known waits for the rest.
         let made = self.deref(w);
-        if let Some(e) = self.operand_unknown(made) {
+        // A contradiction is one whatever that will be.
+        let contradicted = self.v(made).error.is_some();
+        if let Some(e) = self.operand_unknown(made)
+            && !contradicted
+        {
             return Err(e);
         }
         if self.v(made).atom.is_atom()
+            && !contradicted
             && let Some(e) = self.v(made).incomplete.filter(|e| self.class(*e) == Class::Incomplete)
         {
             return Err(e);
@@ -169,20 +174,23 @@ impl Machine<'_> {
         }
     }
 
-    /// An operand of a unification, or something embedded, that is not known: what there is of the others
-    /// is not the whole yet.
+    /// An operand of a unification, or something embedded, a guard or the name of a field that is not known: what there
+    /// is of the others is not the whole yet.
     fn operand_unknown(&self, made: Vid) -> Option<ErrId> {
         let vertex = self.v(made);
         if vertex.phase != Phase::Settled {
             return None;
         }
         vertex.extra.iter().flat_map(|x| &x.tasks).find_map(|task| {
-            let (TaskState::Failed(e), Src::Expr(x)) = (task.state, task.conj.src) else {
-                return None;
+            let TaskState::Failed(e) = task.state else { return None };
+            let counts = match (task.kind, task.conj.src) {
+                (TaskKind::Comp(_) | TaskKind::Dynamic(..), _) => true,
+                (TaskKind::Expr, Src::Expr(x)) => {
+                    matches!(self.ir.expr(x), Expr::Ref { .. } | Expr::Sel(..) | Expr::Index(..))
+                }
+                _ => false,
             };
-            let reference = matches!(task.kind, TaskKind::Expr)
-                && matches!(self.ir.expr(x), Expr::Ref { .. } | Expr::Sel(..) | Expr::Index(..));
-            (reference && self.class(e) == Class::Incomplete).then_some(e)
+            (counts && self.class(e) == Class::Incomplete).then_some(e)
         })
     }
 
@@ -494,11 +502,15 @@ impl Machine<'_> {
         // that it is a struct.
         let a_struct = self.v(w).is_struct;
         let expanding = self.v(w).phase == Phase::Expanding;
+        // Within a definition it is known what its guards declare.
+        let within =
+            !self.s.at.is_none() && self.v(w).label.is_def() && self.is_ancestor(w, self.s.at);
         let unfinished = expanding
             || self.may_be_added_to(w)
             || self.v(w).extra.as_ref().is_some_and(|x| {
                 x.tasks.iter().any(|task| match task.state {
                     TaskState::Pending | TaskState::Running => true,
+                    TaskState::Failed(_) if within && !self.concerns(task, Some(label)) => false,
                     TaskState::Failed(e) => self.is_incomplete(e),
                     TaskState::Done => false,
                 })

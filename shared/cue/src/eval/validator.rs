@@ -441,6 +441,12 @@ impl Machine<'_> {
             self.check_argument(*arg)?;
         }
         self.check_condition(*cond)?;
+        // Nor is what follows from it, if it is written there.
+        for arg in [then, other] {
+            if self.deref(*arg) == *arg && self.v(*arg).is_struct {
+                self.check_condition(*arg)?;
+            }
+        }
         let asked = &self.asked(x, val)?;
         let met = self.meet_with(asked, *cond)?;
         // What is undecided counts as no match, so that the other branch applies.

@@ -101,6 +101,12 @@ impl Machine<'_> {
             Expr::Unary(op, x) => self.unary(op, x, env, e),
             Expr::Bound(op, x) => {
                 let val = self.concrete(x, env, op.text())?;
+                if let Val::Node(w) = val
+                    && let Some(of) = self.tried_for(w)
+                {
+                    self.s.touch = self.s.touch.min(self.v(of).depth);
+                    return Err(self.err_at(Class::Cycle, Msg::Choosing(e), of, &[e]));
+                }
                 let kind = self.val_kind(&val);
                 // The rules of the language: patterns match texts, anything may be unequal, and an
                 // order exists for numbers, strings and bytes.
@@ -617,9 +623,13 @@ impl Machine<'_> {
         for (op, a, b, at) in chain.into_iter().rev() {
             let right = self.operand(b, env, op);
             self.step()?;
-            // Both sides are evaluated; a final error wins over an incomplete one.
+            // Both sides are evaluated; a final error wins over an incomplete one. What is inside of them counts
+            // when there are two values.
             left = match (left, right) {
-                (Ok(x), Ok(y)) => self.binary(op, &x, &y, (a, b), at),
+                (Ok(x), Ok(y)) => self
+                    .check_operand_known(&x, a)
+                    .and_then(|()| self.check_operand_known(&y, b))
+                    .and_then(|()| self.binary(op, &x, &y, (a, b), at)),
                 (Err(x), Err(y)) => Err(self.graver(Some(x), y)),
                 (Err(x), _) | (_, Err(x)) => Err(x),
             };
@@ -627,7 +637,16 @@ impl Machine<'_> {
         left
     }
 
-    /// An operand with its default taken, known all the way down.
+    /// A struct or list that is calculated or compared with is known all the way down.
+    #[inline]
+    fn check_operand_known(&mut self, val: &Val, e: ExprId) -> Res<()> {
+        match val {
+            Val::Node(w) => self.check_known(*w, e, 0),
+            _ => Ok(()),
+        }
+    }
+
+    /// An operand with its default taken.
     #[inline]
     fn operand(&mut self, e: ExprId, env: EnvId, op: BinaryOp) -> Res<Val> {
         let val = self.concrete(e, env, operand_of(op))?;
@@ -637,7 +656,6 @@ impl Machine<'_> {
                 return Err(self.err_at(Class::Cycle, Msg::Choosing(e), of, &[e]));
             }
             self.check_no_encloser(w, e, 0)?;
-            self.check_known(w, e, 0)?;
         }
         Ok(val)
     }

@@ -178,3 +178,27 @@ fn a_field_that_takes_over_what_a_comprehension_declares_is_declared_by_it() {
         ("e?: _x.f.a & int\n_x: {if true {f: {a: 1} & {c: 1}}}", "{}"),
     ]);
 }
+
+#[test]
+fn a_circle_goes_round_once_more_for_whatever_else_is_said_of_the_field() {
+    table(&[
+        ("F: {ref: 1 | F, ref: _}", "incomplete"),
+        ("F: {ref: 1 | F}", r#"{"F":{"ref":1}}"#),
+        ("F: {ref: 1 | F} & {ref: _}, x: F & {ref: ref: 1}", "incomplete"),
+        ("#F: {ref: 1 | #F, [_]: _}, x: #F.ref", "incomplete"),
+        ("a: {n: a, n: _}", "structural cycle"),
+    ]);
+}
+
+#[test]
+fn what_a_struct_is_said_to_be_cannot_be_selected_from_itself() {
+    table(&[
+        ("x: {a: 1}, x: (x & {}).b", "incomplete"),
+        ("x: {a: {}}, x: (x & {}).a", "incomplete"),
+        ("x: {z: 1}, X=x: (X & {}).z & {y: 1}", "incomplete"),
+        ("x: {z: 1}, X=x: (X & {}).z & {z: 0}", "eval"),
+        ("x: {a: 1 & 2}, x: (x & {}).b", "eval"),
+        ("x: {a: {}}, x: {(x & {}).a}", "structural cycle"),
+        ("x: {a: {}}, x: x.a", r#"{"x":{"a":{}}}"#),
+    ]);
+}

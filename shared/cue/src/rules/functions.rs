@@ -147,3 +147,14 @@ fn a_list_is_searched_for_definitions_and_hidden_fields_too() {
         table(&[(text.as_str(), if found { r#"{"x":true}"# } else { r#"{"x":false}"# })]);
     }
 }
+
+#[test]
+fn an_element_of_which_another_alternative_than_the_default_will_do_is_not_chosen_yet() {
+    table(&[
+        ("import \"list\"\nx: list.Min([*\"a\" | 1])", "incomplete"),
+        ("import \"list\"\nx: list.Min([1 | *{}])", "incomplete"),
+        ("import \"list\"\nx: list.Min([*1 | {}])", r#"{"x":1}"#),
+        ("import \"list\"\nx: list.Min([*\"a\" | {}])", "eval"),
+        ("import \"strings\"\nx: strings.Join([*1 | \"a\"], \"\")", "incomplete"),
+    ]);
+}

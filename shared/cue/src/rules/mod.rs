@@ -74,6 +74,10 @@ fn a_required_field_can_be_referred_to() {
 fn a_required_field_of_any_kind_has_to_be_given() {
     table(&[
         ("#C!: 3", "incomplete"),
+        ("{1, #C!: 3}", "incomplete"),
+        ("x: {[1], _h!: 3}", "incomplete"),
+        ("x: {1, #C?: 3}", r#"{"x":1}"#),
+        ("import \"list\"\nx: list.Sum({[1], #C!: 3})", r#"{"x":1}"#),
         ("_h!: 3", "incomplete"),
         ("c: {#b!: 1}", "incomplete"),
         ("#C: {b!: 1}", "{}"),

@@ -192,6 +192,16 @@ fn a_condition_of_which_not_all_fields_are_known_is_neither_met_nor_unmet() {
         ("_z: string\nx: matchIf({(_z): 1}, 1, 2) & 3", "incomplete"),
         ("_z: int\nx: matchIf({b: _z + 1}, 1, {}) & {b: 1}", r#"{"x":{"b":1}}"#),
         ("_z: bool\nx: matchIf({b: {if _z {}}}, 1, {}) & {b: {}}", r#"{"x":{"b":{}}}"#),
-        ("_z: bool\nx: matchIf(3, {if _z {}}, {}) & {}", r#"{"x":{}}"#),
+        ("_z: bool\nx: matchIf(3, {if _z {}}, {}) & {}", "incomplete"),
+    ]);
+}
+
+#[test]
+fn what_follows_from_a_condition_has_to_be_known_whether_it_is_met_or_not() {
+    table(&[
+        ("_c: matchIf(0, 0, {if _ {}}) & 0, x: _c", "incomplete"),
+        ("x: matchIf(1, {a: 1, if _ {}}, 0) & 0", "incomplete"),
+        ("x: matchIf(1, {a: 1, (_b): 1}, {}) & {a: 2}, _b: string", "incomplete"),
+        ("x: matchIf(1, {a: 1, c: {if _b {}}}, {}) & {a: 2}, _b: bool", r#"{"x":{"a":2}}"#),
     ]);
 }

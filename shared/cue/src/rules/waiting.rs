@@ -632,3 +632,35 @@ fn a_guard_may_name_what_it_adds_by_a_text_when_it_has_tested_another_field() {
         ("x: {a?: 1, if a == _|_ {_y, d: 2}}\n_y: {b: 1}", ADDED),
     ]);
 }
+
+#[test]
+fn a_definition_has_no_field_that_none_of_its_guards_declares_for_what_is_within_it() {
+    table(&[
+        ("#z: {a: 1, y: #z.e, if _b {z: 1}}, _b: bool", "eval"),
+        ("#z: {a: 1, x: y: #z.e, for x in _b {z: 1}}, _b: _", "eval"),
+        ("#z: {a: 1, y: #z.z, if _b {z: 1}}, _b: bool", "{}"),
+        ("_z: {a: 1, y: _z.e, if _b {z: 1}}, _b: bool", "{}"),
+        ("#z: {a: 1, if _b {z: 1}}, _x: #z & {y: #z.e}, _b: bool", "{}"),
+    ]);
+}
+
+#[test]
+fn a_bound_waits_for_the_choice_of_its_own_field() {
+    table(&[
+        ("x: <x, x: {} | {a: 1}", "cycle"),
+        ("x: <x, x: 1 | 2", "cycle"),
+        ("x: <x, x: {}", "eval"),
+        ("x: <y, y: {} | {a: 1}", "incomplete"),
+    ]);
+}
+
+#[test]
+fn guards_that_wait_for_a_circle_which_one_of_them_is_part_of_are_all_part_of_it() {
+    table(&[
+        ("a: {x: x, if x {x: true}, if x {}}", "cycle"),
+        ("a: {if x {y: 1}, x: x, if x {x: true}}", "cycle"),
+        ("a: {x: x, if x {y: 0}, if x {z: 1}}", "incomplete"),
+        ("a: {x: x, if x {y: 0}, if true {x: true}}", r#"{"a":{"x":true,"y":0}}"#),
+        ("a: {x: x, if x {y: 0}, if _q {x: true}}, _q: bool", "incomplete"),
+    ]);
+}

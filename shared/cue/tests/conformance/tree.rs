@@ -280,7 +280,11 @@ impl<'a> Writer<'a> {
         if let Some(form @ Form::Any(_)) = list.form {
             return self.form(form);
         }
-        if list.kind != Kind::LIST {
+        // It is a list, too, if one of the schemas has failed by itself.
+        let failed_below = list.kind == Kind::BOTTOM
+            && list.error.as_ref().is_none_or(|error| error.message.is_empty())
+            && list.arcs.first().is_some_and(|arc| arc.label == "0");
+        if list.kind != Kind::LIST && !failed_below {
             return Json::Array(vec!["expr".into(), "".into()]);
         }
         let elements = list.arcs.into_iter().map(|arc| {
