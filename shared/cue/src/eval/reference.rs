@@ -184,7 +184,13 @@ impl Machine<'_> {
         vertex.extra.iter().flat_map(|x| &x.tasks).find_map(|task| {
             let TaskState::Failed(e) = task.state else { return None };
             let counts = match (task.kind, task.conj.src) {
-                (TaskKind::Comp(_) | TaskKind::Dynamic(..), _) => true,
+                // Unless it declares no other fields than those that are there.
+                (TaskKind::Comp(id), _) => {
+                    let comp = &self.ir.comps[id.idx()];
+                    let is_there = |label: &Label| self.arc(made, *label).is_some();
+                    comp.open || comp.labels.is_empty() || !comp.labels.iter().all(is_there)
+                }
+                (TaskKind::Dynamic(..), _) => true,
                 (TaskKind::Expr, Src::Expr(x)) => {
                     matches!(self.ir.expr(x), Expr::Ref { .. } | Expr::Sel(..) | Expr::Index(..))
                 }

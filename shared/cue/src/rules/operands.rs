@@ -38,6 +38,10 @@ fn what_is_selected_from_waits_for_the_guards_and_names_of_its_struct() {
         ("y: (_A & {a: 1}).a, _A: {b: bool, a: int, if b {c: 1}}", "incomplete"),
         ("y: (_A & {b: true}).a, _A: {b: bool, a: 1, if b {c: 1}}", r#"{"y":1}"#),
         ("y: {b: bool, a: {d: 1, if b {c: 1}}}.a.d", r#"{"y":1}"#),
+        ("y: {a: 1, c: 1, if _b {c: 1}}.a, _b: bool", r#"{"y":1}"#),
+        ("y: ({a: 1, if _b {c: 1}} & {c?: 1}).a, _b: bool", r#"{"y":1}"#),
+        ("y: ({a: 1, if _b {c: 1}} & _A).a, _A: {a: 1, c: 1}, _b: bool", r#"{"y":1}"#),
+        ("y: ({a: 1, if _b {c: 1}} & close({a: 1})).a, _b: bool", "incomplete"),
         ("y: (_A & {o: _}).o, _A: matchN(1, [{r!: int}])", "incomplete"),
     ]);
 }
