@@ -33,15 +33,18 @@ fn reference() -> Packages {
     packages
 }
 
+/// The path of a record's own module, without its major version.
+pub(crate) fn module_of<'r>(record: &Record<'r>) -> Option<&'r str> {
+    let text = record.file("cue.mod/module.cue")?;
+    let path = text.lines().find_map(|line| line.strip_prefix("module:"))?;
+    let path = path.trim().trim_matches('"');
+    Some(path.split_once('@').map_or(path, |(path, _)| path))
+}
+
 /// The packages of a record's own module: an evaluator without modules gets them registered.
 pub(crate) fn packages(record: &Record<'_>) -> Packages {
     let mut packages = reference();
-    let Some(module) = record.file("cue.mod/module.cue").and_then(|text| {
-        let name = text.lines().find_map(|line| line.strip_prefix("module:"))?;
-        Some(name.trim().trim_matches('"').to_owned())
-    }) else {
-        return packages;
-    };
+    let Some(module) = module_of(record) else { return packages };
     for (name, text) in record.files() {
         let Some((folder, _)) = name.rsplit_once('/').filter(|_| name.ends_with(".cue")) else {
             continue;
@@ -57,10 +60,13 @@ pub(crate) fn packages(record: &Record<'_>) -> Packages {
         let Some(package) = file.package.map(|package| file.ast.str(package.symbol)) else {
             continue;
         };
-        if path.ends_with(&format!("/{package}")) {
-            packages.register(&path, text);
+        // Modules of records have one major version.
+        for version in ["", "@v0"] {
+            if path.ends_with(&format!("/{package}")) {
+                packages.register(&format!("{path}{version}"), text);
+            }
+            packages.register(&format!("{path}{version}:{package}"), text);
         }
-        packages.register(&format!("{path}:{package}"), text);
     }
     packages
 }
