@@ -58,16 +58,21 @@ pub(crate) fn labelled(write: Write, live: Option<&Value>) -> Write {
             Write::Recreate { uid, delete, object: with(object) }
         }
         Write::Patch { kind, mut body } => {
-            if let Some(value) = changed(&body, live) {
-                set_label(&mut body, label::OWNER_BUCKET, &value);
+            let present = live.and_then(|live| label_of(live, label::OWNER_BUCKET));
+            match after(&body, live) {
+                Some(value) if Some(&*value) != present => {
+                    set_label(&mut body, label::OWNER_BUCKET, &value);
+                }
+                // A manifest that is a copy of a live object may have had another one.
+                _ => forget(&mut body, &["metadata", "labels", label::OWNER_BUCKET]),
             }
-            Write::Patch { kind, body }
+            if json_merge::is_empty(&body) { Write::Skip } else { Write::Patch { kind, body } }
         }
     }
 }
 
-/// The value that an object gets by a patch, unless it has it. Patches of all kinds merge labels and annotations in the same way.
-fn changed(body: &Value, live: Option<&Value>) -> Option<String> {
+/// The value for an object as a patch leaves it. Patches of all kinds merge labels and annotations in the same way.
+fn after(body: &Value, live: Option<&Value>) -> Option<String> {
     let part = |object: &Value| {
         let of = |key: &str| object.pointer(&format!("/metadata/{key}")).cloned();
         let parts = ["labels", "annotations"].into_iter();
@@ -76,7 +81,18 @@ fn changed(body: &Value, live: Option<&Value>) -> Option<String> {
     };
     let mut after = part(live.unwrap_or(&Value::Null));
     json_merge::apply(&mut after, &part(body));
-    value_of(&after).filter(|value| label_of(&after, label::OWNER_BUCKET) != Some(value))
+    value_of(&after)
+}
+
+/// Takes a field out of a patch, with the maps that have no other.
+fn forget(body: &mut Value, path: &[&str]) {
+    let (Some(map), [key, below @ ..]) = (body.as_object_mut(), path) else { return };
+    if let Some(field) = map.get_mut(*key) {
+        forget(field, below);
+        if below.is_empty() || field.as_object().is_some_and(Map::is_empty) {
+            map.remove(*key);
+        }
+    }
 }
 
 /// The value for an object whose sharers are in a list from now on, and whose owner becomes `next`; null where the owner is not known here:
@@ -158,6 +174,12 @@ mod tests {
         ] {
             let write = Write::Patch { kind: PatchKind::Strategic, body: patch.clone() };
             assert_eq!(bucket(&labelled(write, Some(live))).as_deref(), expected, "{patch}");
+        }
+        // What would take the label away, or repeat it, is no write.
+        for value in [Value::Null, json!("0c")] {
+            let body = json!({"metadata": {"labels": {label::OWNER_BUCKET: value}}});
+            let write = Write::Patch { kind: PatchKind::Merge, body };
+            assert_eq!(labelled(write, Some(&live)), Write::Skip);
         }
     }
 
