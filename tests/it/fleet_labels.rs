@@ -31,6 +31,13 @@ fn text<'r>(record: &'r Record, key: &str) -> &'r str {
     record.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str)
 }
 
+/// The Applications of which something does not have the bucket as its label.
+fn mislabelled<'r>(all: impl IntoIterator<Item = &'r Record>, key: &str) -> BTreeSet<String> {
+    let named = all.into_iter().map(|one| (text(one, label::APP_NAME), text(one, key)));
+    let wrong = named.filter(|(app, value)| *value != format!("{:02x}", bucket_of("default", app)));
+    wrong.map(|(app, _)| app.to_owned()).collect()
+}
+
 impl World {
     /// Another replica, which labels records and objects.
     async fn add_labelling(&mut self, name: &'static str) {
@@ -61,11 +68,7 @@ impl World {
     /// The Applications whose records do not all have the right label.
     async fn unlabelled(&self) -> BTreeSet<String> {
         let records = self.records().await;
-        let wrong = records.iter().filter(|(_, record)| {
-            let bucket = bucket_of("default", text(record, label::APP_NAME));
-            text(record, label::BUCKET) != format!("{bucket:02x}")
-        });
-        wrong.map(|(_, record)| text(record, label::APP_NAME).to_owned()).collect()
+        mislabelled(records.iter().map(|(_, record)| record), label::BUCKET)
     }
 
     /// The object of each Application: its name is that of the Application.
@@ -84,12 +87,7 @@ impl World {
 
     /// The Applications whose object does not have the right label.
     async fn unlabelled_objects(&self) -> BTreeSet<String> {
-        let objects = self.objects().await;
-        let wrong = objects.iter().filter(|object| {
-            let bucket = bucket_of("default", text(object, label::APP_NAME));
-            text(object, label::OWNER_BUCKET) != format!("{bucket:02x}")
-        });
-        wrong.map(|object| text(object, label::APP_NAME).to_owned()).collect()
+        mislabelled(&self.objects().await, label::OWNER_BUCKET)
     }
 
     /// Somebody labels the records and the object of an Application as those of another bucket.

@@ -21,9 +21,14 @@ use vela_shard::{Buckets, bucket_of};
 use crate::application::facts;
 use crate::context::{Context, Settings};
 
-/// The value of the label: two hex digits.
+/// A bucket in labels: two hex digits.
+pub(super) fn digits(bucket: u8) -> String {
+    format!("{bucket:02x}")
+}
+
+/// The value of the label.
 fn value(app: &Key) -> String {
-    format!("{:02x}", bucket_of(&app.namespace, &app.name))
+    digits(bucket_of(&app.namespace, &app.name))
 }
 
 /// The label of new records of an Application, if records are labelled.
@@ -42,7 +47,7 @@ pub(super) fn selector_of(key: &'static str, buckets: Buckets) -> Option<AllBut>
     if others.is_empty() {
         return None;
     }
-    Some(AllBut::new(key, others.iter().map(|bucket| format!("{bucket:02x}")).collect()))
+    Some(AllBut::new(key, others.iter().map(digits).collect()))
 }
 
 /// Whether a record has the label of its Application.

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use vela_api::names::label;
 use vela_apply::object::{label as label_of, set_label};
-use vela_apply::ownership::sharers;
+use vela_apply::ownership::{listed, sharers};
 use vela_apply::plan::Write;
 use vela_apply::{Owner, json_merge};
 use vela_cluster::{AllBut, Live, Stored as _};
@@ -33,7 +33,7 @@ fn value<'s>(concerned: impl Iterator<Item = &'s str>) -> Option<String> {
         return Some(SHARED.to_owned());
     }
     let (namespace, name) = concerned.first()?.split_once('/')?;
-    Some(format!("{:02x}", bucket_of(namespace, name)))
+    Some(bucket_label::digits(bucket_of(namespace, name)))
 }
 
 /// The value for an object.
@@ -59,14 +59,10 @@ pub(crate) fn labelled(write: Write, live: Option<&Value>) -> Write {
         }
         Write::Patch { kind, mut body } => {
             let present = live.and_then(|live| label_of(live, label::OWNER_BUCKET));
-            match after(&body, live) {
-                Some(value) if Some(&*value) != present => {
-                    set_label(&mut body, label::OWNER_BUCKET, &value);
-                }
-                // A manifest that is a copy of a live object may have had another one.
-                _ => forget(&mut body, &["metadata", "labels", label::OWNER_BUCKET]),
+            if let Some(value) = after(&body, live).filter(|value| Some(&**value) != present) {
+                set_label(&mut body, label::OWNER_BUCKET, &value);
             }
-            if json_merge::is_empty(&body) { Write::Skip } else { Write::Patch { kind, body } }
+            Write::Patch { kind, body }
         }
     }
 }
@@ -84,23 +80,11 @@ fn after(body: &Value, live: Option<&Value>) -> Option<String> {
     value_of(&after)
 }
 
-/// Takes a field out of a patch, with the maps that have no other.
-fn forget(body: &mut Value, path: &[&str]) {
-    let (Some(map), [key, below @ ..]) = (body.as_object_mut(), path) else { return };
-    if let Some(field) = map.get_mut(*key) {
-        forget(field, below);
-        if below.is_empty() || field.as_object().is_some_and(Map::is_empty) {
-            map.remove(*key);
-        }
-    }
-}
-
 /// The value for an object whose sharers are in a list from now on, and whose owner becomes `next`; null where the owner is not known here:
 /// everybody is sent an object without a label.
 pub(crate) fn handed_over(next: Option<&Owner>, list: &str) -> Value {
     let owner = next.map(Owner::sharer);
-    let listed = list.split(',').map(str::trim).filter(|sharer| !sharer.is_empty());
-    let value = value(owner.as_deref().into_iter().chain(listed));
+    let value = value(owner.as_deref().into_iter().chain(listed(list)));
     json!(value.filter(|value| next.is_some() || value == SHARED))
 }
 
@@ -118,7 +102,8 @@ pub(crate) fn correction(live: &Live) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use vela_api::names::annotation;
-    use vela_apply::plan::PatchKind;
+    use vela_apply::plan::{self, Options, PatchKind};
+    use vela_apply::policy::{ResourcePolicies, Stage};
 
     use super::*;
 
@@ -175,11 +160,31 @@ mod tests {
             let write = Write::Patch { kind: PatchKind::Strategic, body: patch.clone() };
             assert_eq!(bucket(&labelled(write, Some(live))).as_deref(), expected, "{patch}");
         }
-        // What would take the label away, or repeat it, is no write.
-        for value in [Value::Null, json!("0c")] {
-            let body = json!({"metadata": {"labels": {label::OWNER_BUCKET: value}}});
-            let write = Write::Patch { kind: PatchKind::Merge, body };
-            assert_eq!(labelled(write, Some(&live)), Write::Skip);
+        // What would take the label away, or repeat it, is no write: a manifest may be a copy of a live object.
+        let (owner, policies) = (Owner::of(&live).unwrap(), ResourcePolicies::default());
+        for value in ["ff", "0c"] {
+            let mut manifest = object(value, "");
+            manifest["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+            let options = Options {
+                owner: &owner,
+                policies: &policies,
+                stage: Stage::Update,
+                adopt_unowned: false,
+                replace_by_default: false,
+                now: "",
+                previous: std::slice::from_ref(&manifest),
+            };
+            let prepare = |manifest| plan::prepare(manifest, Some(&live), &options).unwrap();
+            let prepared = prepare(&manifest);
+            let mut live = prepared.clone();
+            set_label(&mut live, label::OWNER_BUCKET, "0c");
+            let write = plan::plan(&prepared, Some(&live), &options).unwrap();
+            assert_eq!(labelled(write, Some(&live)), Write::Skip, "{value}");
+            let mut edited = manifest.clone();
+            edited["data"] = json!({"a": "b"});
+            let write = plan::plan(&prepare(&edited), Some(&live), &options).unwrap();
+            let Write::Patch { body, .. } = labelled(write, Some(&live)) else { panic!("{value}") };
+            assert_eq!(body["metadata"]["labels"].get(label::OWNER_BUCKET), None, "{value}");
         }
     }
 

@@ -42,16 +42,13 @@ fn mislabel(world: &World, replicas: &[Replica], table: &Table, (app, is_kept): 
 async fn an_object_with_the_label_of_another_bucket_is_read_and_labelled() {
     for restarts in [false, true] {
         let mut world = World::new();
-        let put_all = |world: &World| {
-            world.server.by_another_writer(|state| {
-                for app in 0..APPS {
-                    let object = format!("x{app}");
-                    let app = application(&key(app).name, &[("c", &[&*object], "1")]);
-                    state.put("applications", app);
-                }
-            });
-        };
-        put_all(&world);
+        world.server.by_another_writer(|state| {
+            for app in 0..APPS {
+                let object = format!("x{app}");
+                let app = application(&key(app).name, &[("c", &[&*object], "1")]);
+                state.put("applications", app);
+            }
+        });
         let table = Arc::new(shared_by(&MEMBERS));
         let start = |world: &World| -> Vec<Replica> {
             MEMBERS.iter().map(|id| Replica::start(world, id, &table)).collect()

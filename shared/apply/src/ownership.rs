@@ -40,11 +40,12 @@ impl Owner {
 
 /// The sharers of an object, in order; the first is the next owner.
 pub fn sharers(object: &Value) -> impl Iterator<Item = &str> {
-    annotation(object, names::annotation::SHARED_BY)
-        .unwrap_or_default()
-        .split(',')
-        .map(str::trim)
-        .filter(|sharer| !sharer.is_empty())
+    listed(annotation(object, names::annotation::SHARED_BY).unwrap_or_default())
+}
+
+/// The entries of the shared-by annotation.
+pub fn listed(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|sharer| !sharer.is_empty())
 }
 
 /// `sharers` with one more at the end (unchanged if present).

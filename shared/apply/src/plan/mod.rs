@@ -345,6 +345,10 @@ fn patch(mut modified: Value, live: &Value, options: &Options<'_>) -> Write {
         map.remove(names::annotation::LAST_APPLIED_CONFIG);
         map.remove(names::annotation::LAST_APPLIED_TIME);
     }
+    // A tracker records manifests as they were rendered, and this mark is never part of what is applied.
+    if let Some(map) = original.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        map.remove(names::label::OWNER_BUCKET);
+    }
     let ty = strategic::type_of(group_of(api_version(&modified)), kind(&modified));
     if ty.is_some() {
         quantity::spell_as(live, &mut modified);

@@ -23,7 +23,7 @@ use crate::observed::Observed;
 use crate::request::{ApiError, ObjectClient};
 use crate::share::{Keeping, Share};
 use crate::store::{Key, Stored as _};
-use crate::watch::{Config, Event, Lists, NARROWED_AFTER, Relisted, WatchError, events_of, until};
+use crate::watch::{Config, Event, Lists, Relisted, WatchError, events_of};
 
 /// An object as a watch brings it.
 trait Brought: Send {
@@ -184,8 +184,6 @@ impl Feeding {
         let mut keeping = changes.borrow_and_update().clone();
         let mut generation = keeping.generation;
         let mut events = Relisted::new(self.share.turns(), begin);
-        // When more is sent than what is kept, as of a moment ago: until when that is left so.
-        let mut narrows = None;
         let notify_of = |live: &Live| notify_owners(live, &self.notify);
         let is_known = |object: &O| {
             store.get(&object.key()).is_some_and(|known| known.version() == object.version())
@@ -201,15 +199,9 @@ impl Feeding {
                     if keeping.generation > generation && lacks {
                         generation = keeping.generation;
                         events.relist();
-                        narrows = None;
                     } else if keeping.selectors.objects != before.selectors.objects {
-                        narrows = Some(Instant::now() + NARROWED_AFTER);
+                        events.relist_later();
                     }
-                    continue;
-                }
-                () = until(narrows) => {
-                    narrows = None;
-                    events.relist();
                     continue;
                 }
             };

@@ -736,13 +736,13 @@ impl LiveObjects {
     pub fn wrote(&self, api_version: &str, kind: &str, answer: Value) {
         if let Some(watched) = self.where_seen(api_version, kind, namespace(&answer)) {
             // Nobody would say when it changes.
-            let others = self.share.now().selectors.objects;
-            if others.is_some_and(|others| others.leaves_out(&answer)) {
+            let keeping = self.share.now();
+            if keeping.selectors.objects.as_ref().is_some_and(|it| it.leaves_out(&answer)) {
                 watched.remove(&Key::new(namespace(&answer), name(&answer)), "", &self.account);
                 return;
             }
             let live = match watched.shape {
-                Shape::Whole => Live::of(answer).kept(&self.share.now()),
+                Shape::Whole => Live::of(answer).kept(&keeping),
                 Shape::Metadata => Live::of_metadata(answer),
                 Shape::Unwatched => return,
             };

@@ -131,8 +131,6 @@ pub async fn feed<K, T>(
     let mut events = Relisted::new(share.turns(), begin);
     // The generation that the last list began with.
     let mut generation = keeping.generation;
-    // When more is sent than what is kept, as of a moment ago: until when that is left so.
-    let mut narrows = None;
     let feeding = Feeding { resource: &resource, whose, store, trim, on_change };
     loop {
         let event = tokio::select! {
@@ -143,15 +141,9 @@ pub async fn feed<K, T>(
                 if keeping.generation > generation {
                     generation = keeping.generation;
                     events.relist();
-                    narrows = None;
                 } else if whose.is_record() && keeping.selectors.records != before.selectors.records {
-                    narrows = Some(Instant::now() + NARROWED_AFTER);
+                    events.relist_later();
                 }
-                continue;
-            }
-            () = until(narrows) => {
-                narrows = None;
-                events.relist();
                 continue;
             }
         };
@@ -170,7 +162,7 @@ pub async fn feed<K, T>(
 }
 
 /// Waits for a moment, if there is one.
-pub(crate) async fn until(moment: Option<Instant>) {
+async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
@@ -186,17 +178,20 @@ pub(crate) struct Relisted<'a, K, B> {
     next: Option<Events<'a, K>>,
     /// The last list is complete.
     is_listed: bool,
+    /// More is sent than what is kept, as of a moment ago: until when that is left so.
+    narrows: Option<Instant>,
 }
 
 type Events<'a, K> = BoxStream<'a, Result<Event<K>, WatchError>>;
 
 impl<'a, K: Send + 'a, B: Fn() -> Events<'a, K>> Relisted<'a, K, B> {
     pub(crate) fn new(turns: Arc<Semaphore>, begin: B) -> Self {
-        Self { turns, present: begin(), begin, next: None, is_listed: false }
+        Self { turns, present: begin(), begin, next: None, is_listed: false, narrows: None }
     }
 
     /// Lists again, when no other kind does. A list in progress is abandoned.
     pub(crate) fn relist(&mut self) {
+        self.narrows = None;
         if self.is_listed || self.next.is_some() {
             let next = in_turn(Arc::clone(&self.turns), (self.begin)());
             (self.next, self.is_listed) = (Some(next), true);
@@ -205,12 +200,21 @@ impl<'a, K: Send + 'a, B: Fn() -> Events<'a, K>> Relisted<'a, K, B> {
         }
     }
 
+    /// Lists again a while later, since less is to be sent.
+    pub(crate) fn relist_later(&mut self) {
+        self.narrows = Some(Instant::now() + NARROWED_AFTER);
+    }
+
     /// The next event, of one list at a time. Nothing is lost if this is given up.
     pub(crate) async fn next(&mut self) -> Option<Result<Event<K>, WatchError>> {
         loop {
             let (event, is_next) = tokio::select! {
                 event = of_next(&mut self.next) => (event, true),
                 event = self.present.next() => (event, false),
+                () = until(self.narrows) => {
+                    self.relist();
+                    continue;
+                }
             };
             match &event {
                 Some(Ok(Event::Init)) => {

@@ -9,7 +9,7 @@ use cue::{Class, Errors, Evaluation, Node, Tree, Value};
 use cue_syntax::Indent;
 
 use super::eval::{
-    data, evaluate, evaluate_with, exported, failure, module_of, one_error, packages,
+    data, evaluate, evaluate_with, exported, failure, module_of, one_error, package_of, packages,
 };
 use super::json::Json;
 use super::print;
@@ -309,10 +309,6 @@ fn package<'r>(
     base: &str,
     argument: &str,
 ) -> Result<Vec<(&'r str, &'r str)>, Errors> {
-    let package_of = |name: &str, text: &str| {
-        let (file, _) = cue_syntax::parse(name, text, &cue_syntax::ParseLimits::default());
-        file.package.map(|package| file.ast.str(package.symbol).to_owned())
-    };
     let is_part = |name: &str| {
         let stem = name.strip_suffix(".cue").unwrap_or("_");
         !stem.starts_with(['_', '.']) && !stem.ends_with("_tool") && !stem.ends_with("_test")

@@ -33,6 +33,12 @@ fn reference() -> Packages {
     packages
 }
 
+/// The package clause of a file.
+pub(crate) fn package_of(name: &str, text: &str) -> Option<String> {
+    let (file, _) = cue_syntax::parse(name, text, &cue_syntax::ParseLimits::default());
+    file.package.map(|package| file.ast.str(package.symbol).to_owned())
+}
+
 /// The path of a record's own module, without its major version.
 pub(crate) fn module_of<'r>(record: &Record<'r>) -> Option<&'r str> {
     let text = record.file("cue.mod/module.cue")?;
@@ -56,10 +62,7 @@ pub(crate) fn packages(record: &Record<'_>) -> Packages {
             Some(vendored) => vendored.to_owned(),
             None => format!("{module}/{folder}"),
         };
-        let (file, _) = cue_syntax::parse(name, text, &cue_syntax::ParseLimits::default());
-        let Some(package) = file.package.map(|package| file.ast.str(package.symbol)) else {
-            continue;
-        };
+        let Some(package) = package_of(name, text) else { continue };
         // Modules of records have one major version.
         for version in ["", "@v0"] {
             if path.ends_with(&format!("/{package}")) {
@@ -79,10 +82,7 @@ pub(crate) fn evaluate_with(
     inputs: &[(&str, &Value)],
 ) -> Result<(Evaluation, Node), Errors> {
     let extra = expression.map(|expression| {
-        let package = files.iter().find_map(|(name, text)| {
-            let (file, _) = cue_syntax::parse(name, text, &cue_syntax::ParseLimits::default());
-            file.package.map(|package| file.ast.str(package.symbol).to_owned())
-        });
+        let package = files.iter().find_map(|(name, text)| package_of(name, text));
         let clause = package.map(|name| format!("package {name}\n")).unwrap_or_default();
         format!("{clause}{EXPRESSION}: ({expression})\n")
     });
