@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use vela_api::names::{annotation, finalizer, label};
 use vela_api::{Application, annotation_of, condition, names};
-use vela_cluster::packed::{PackError, pack, unpack};
+use vela_cluster::packed::{PackError, Text};
 use vela_cluster::{Key, Stored};
 
 use crate::application::facts;
@@ -37,7 +37,7 @@ pub struct Cached {
 
 #[derive(Clone)]
 enum Content {
-    Packed(Result<Box<[u8]>, PackError>),
+    Whole(Result<Text, PackError>),
     /// Another replica works on it.
     Absent,
 }
@@ -118,7 +118,7 @@ impl Outlines {
             observed_generation: app.status.observed_generation,
             marks: marks(app),
             outline: self.one(Outline::of(app)),
-            content: if whole { Content::Packed(pack(app)) } else { Content::Absent },
+            content: if whole { Content::Whole(Text::of(app)) } else { Content::Absent },
         }
     }
 
@@ -142,8 +142,22 @@ impl Cached {
     #[must_use]
     pub fn open(&self) -> Option<Application> {
         match &self.content {
-            Content::Packed(Ok(packed)) => unpack(packed).ok(),
-            Content::Packed(Err(_)) | Content::Absent => None,
+            Content::Whole(Ok(text)) => text.open().ok(),
+            Content::Whole(Err(_)) | Content::Absent => None,
+        }
+    }
+
+    /// It with another content.
+    fn with(&self, content: Content) -> Self {
+        Self {
+            key: self.key.clone(),
+            version: self.version.clone(),
+            uid: self.uid.clone(),
+            generation: self.generation,
+            observed_generation: self.observed_generation,
+            marks: self.marks,
+            outline: Arc::clone(&self.outline),
+            content,
         }
     }
 
@@ -190,10 +204,20 @@ impl Stored for Cached {
         Some(vela_cluster::in_namespace(&self.key.namespace))
     }
     fn is_whole(&self) -> bool {
-        matches!(self.content, Content::Packed(_))
+        matches!(self.content, Content::Whole(_))
     }
     fn head(&self) -> Option<Self> {
-        Some(Self { content: Content::Absent, ..self.clone() })
+        Some(self.with(Content::Absent))
+    }
+    fn unpacked(&self) -> usize {
+        match &self.content {
+            Content::Whole(Ok(text)) => text.unpacked(),
+            Content::Whole(Err(_)) | Content::Absent => 0,
+        }
+    }
+    fn packed(&self) -> Option<Self> {
+        let Content::Whole(Ok(text)) = &self.content else { return None };
+        Some(self.with(Content::Whole(Ok(text.packed()?))))
     }
 }
 

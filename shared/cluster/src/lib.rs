@@ -28,6 +28,7 @@ pub mod events;
 #[cfg(test)]
 mod fake;
 pub mod flags;
+mod fresh;
 pub mod impersonate;
 mod kinds;
 pub mod lease;

@@ -1,9 +1,9 @@
 //! Objects as a list or a watch sends them, and of their metadata what the watch itself asks for.
 //!
-//! An object of any kind is read into one tree in one go: the type that the client has for this reads it in pieces and
-//! through a buffer, and its managed fields into types of their own, which are never used. An object of a kind of ours may be
-//! unreadable: one bad object must not stop a watch. The client's guard copies every object through a generic tree; here the
-//! text is kept, of which only the metadata is read, until the object is known to be needed.
+//! An object may be unreadable: one bad object must not stop a watch. The client's guard copies every object through a generic
+//! tree; here the text is kept, of which only the metadata is read, until the object is known to be needed. One of any kind is read
+//! into one tree in one go then: the type that the client has for this reads it in pieces and through a buffer, and its managed
+//! fields into types of their own, which are never used.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::warn;
-use vela_apply::object::{set_type, str_at};
+use vela_apply::object::set_type;
 
 use crate::share::Whose;
 use crate::store::Key;
@@ -42,20 +42,23 @@ pub(crate) struct Unread<K> {
 
 pub(crate) type Guarded<K> = Observed<Unread<K>>;
 
-impl<'de> Deserialize<'de> for Observed<Value> {
+/// An object as a tree, without the fields of its managers.
+pub(crate) struct Tree(pub(crate) Value);
+
+impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = With("metadata", With("managedFields", Managers)).deserialize(deserializer)?;
-        let text = |key| {
-            Some(str_at(&object, &["metadata", key]).to_owned()).filter(|text| !text.is_empty())
-        };
-        let metadata = ObjectMeta {
-            name: text("name"),
-            namespace: text("namespace"),
-            resource_version: text("resourceVersion"),
-            uid: text("uid"),
-            ..ObjectMeta::default()
-        };
-        Ok(Self { metadata, object })
+        With("metadata", With("managedFields", Managers)).deserialize(deserializer).map(Self)
+    }
+}
+
+/// An object of any kind as it was sent, likewise.
+pub(crate) type Any = Observed<Box<RawValue>>;
+
+impl<'de> Deserialize<'de> for Any {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Box::<RawValue>::deserialize(deserializer)?;
+        let names = OnlyNames::of(&object).map_err(D::Error::custom)?;
+        Ok(Self { metadata: names.into(), object })
     }
 }
 
@@ -125,23 +128,30 @@ struct OnlyNames {
     name: Option<String>,
     namespace: Option<String>,
     resource_version: Option<String>,
+    uid: Option<String>,
     labels: Option<Box<RawValue>>,
+}
+
+impl OnlyNames {
+    fn of(object: &RawValue) -> serde_json::Result<Self> {
+        Ok(serde_json::from_str::<OnlyMetadata>(object.get())?.metadata)
+    }
+}
+
+impl From<OnlyNames> for ObjectMeta {
+    fn from(names: OnlyNames) -> Self {
+        let OnlyNames { name, namespace, resource_version, uid, labels: _ } = names;
+        Self { name, namespace, resource_version, uid, ..Self::default() }
+    }
 }
 
 impl<'de, K> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let read = serde_json::from_str::<OnlyMetadata>(text.get());
-        let names = read.map_err(D::Error::custom)?.metadata;
-        let labels = names.labels.and_then(|text| serde_json::from_str(text.get()).ok());
-        let metadata = ObjectMeta {
-            name: names.name,
-            namespace: names.namespace,
-            resource_version: names.resource_version,
-            ..ObjectMeta::default()
-        };
+        let mut names = OnlyNames::of(&text).map_err(D::Error::custom)?;
+        let labels = names.labels.take().and_then(|text| serde_json::from_str(text.get()).ok());
         let object = Unread { text, labels: labels.unwrap_or_default(), kind: PhantomData };
-        Ok(Self { metadata, object })
+        Ok(Self { metadata: names.into(), object })
     }
 }
 
@@ -183,23 +193,32 @@ impl<T> Observed<T> {
     pub(crate) fn version(&self) -> &str {
         self.metadata.resource_version.as_deref().unwrap_or_default()
     }
+
+    fn unreadable(&self, resource: &str, error: &serde_json::Error) {
+        let Key { namespace, name } = self.key();
+        warn!(%resource, namespace, name, %error, "an object cannot be read and is ignored");
+    }
 }
 
-impl Observed<Value> {
+impl Any {
     /// Its uid.
     pub(crate) fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// The object, as it was sent.
-    pub(crate) fn into_object(self) -> Value {
-        self.object
-    }
-
-    /// The object. The items of a list do not say what they are; templates and plans read that.
-    pub(crate) fn into_value(mut self, resource: &ApiResource) -> Value {
-        set_type(&mut self.object, &resource.api_version, &resource.kind);
-        self.object
+    /// The object, or `None` and a warning: it is nested too deeply, for instance. The items of a list do not say what they are;
+    /// templates and plans read that.
+    pub(crate) fn open(&self, resource: &ApiResource) -> Option<Value> {
+        match serde_json::from_str(self.object.get()) {
+            Ok(Tree(mut object)) => {
+                set_type(&mut object, &resource.api_version, &resource.kind);
+                Some(object)
+            }
+            Err(error) => {
+                self.unreadable(&resource.plural, &error);
+                None
+            }
+        }
     }
 }
 
@@ -209,13 +228,7 @@ impl<K: DeserializeOwned> Guarded<K> {
         match serde_json::from_str(self.object.text.get()) {
             Ok(object) => Some(object),
             Err(error) => {
-                warn!(
-                    %resource,
-                    namespace = self.metadata.namespace.as_deref().unwrap_or_default(),
-                    name = self.metadata.name.as_deref().unwrap_or_default(),
-                    %error,
-                    "an object cannot be read and is ignored"
-                );
+                self.unreadable(resource, &error);
                 None
             }
         }
@@ -251,13 +264,12 @@ mod tests {
     fn items_of_lists_know_what_they_are() {
         let list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}, "items": [
             {"metadata": {"name": "a", "namespace": "n"}, "data": {"k": "v"}}]});
-        let list: ObjectList<Observed<Value>> = serde_json::from_value(list).expect("a list");
-        let items: Vec<Value> =
-            list.items.into_iter().map(|item| item.into_value(&resource())).collect();
+        let list: ObjectList<Any> = serde_json::from_str(&list.to_string()).expect("a list");
+        let items: Vec<_> = list.items.iter().map(|item| item.open(&resource())).collect();
         assert_eq!(
             items,
-            [json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": "a", "namespace": "n"}, "data": {"k": "v"}})]
+            [Some(json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "a", "namespace": "n"}, "data": {"k": "v"}}))]
         );
     }
 
@@ -267,10 +279,9 @@ mod tests {
             "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "8", "labels": {"l": "m"},
             "managedFields": [{"manager": "kubectl", "operation": "Update", "time": "2026-01-01T00:00:00Z",
                 "subresource": "status", "fieldsV1": {"f:data": {".": {}, "f:k": {}}}}]}});
-        let text = json!({"type": "MODIFIED", "object": sent}).to_string();
-        let Ok(WatchEvent::Modified(seen)) =
-            serde_json::from_str::<WatchEvent<Observed<Value>>>(&text)
-        else {
+        // The API server names the type first, and a text is only kept if it does.
+        let text = format!(r#"{{"type": "MODIFIED", "object": {sent}}}"#);
+        let Ok(WatchEvent::Modified(seen)) = serde_json::from_str::<WatchEvent<Any>>(&text) else {
             panic!("not a change: {text}");
         };
         let parts = (seen.meta().name.as_deref(), seen.meta().namespace.as_deref());
@@ -281,6 +292,19 @@ mod tests {
         // Of managed fields remains who wrote when.
         let mut kept = sent;
         kept["metadata"]["managedFields"] = json!([{"manager": "kubectl", "time": "2026-01-01T00:00:00Z", "subresource": "status"}]);
-        assert_eq!(seen.into_value(&resource()), kept);
+        assert_eq!(seen.open(&resource()), Some(kept));
+    }
+
+    #[test]
+    fn an_object_that_is_nested_too_deeply_has_names_and_is_not_read() {
+        let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+        let text = format!(
+            r#"{{"type": "ADDED", "object": {{"metadata": {{"name": "a", "uid": "u"}}, "spec": {deep}}}}}"#
+        );
+        let Ok(WatchEvent::Added(seen)) = serde_json::from_str::<WatchEvent<Any>>(&text) else {
+            panic!("not an addition");
+        };
+        assert_eq!((seen.key(), seen.uid()), (Key::new("", "a"), "u"));
+        assert_eq!(seen.open(&resource()), None);
     }
 }

@@ -33,12 +33,72 @@ impl From<compression::Error> for PackError {
     }
 }
 
-/// One object: what it is found by in the open, the rest packed.
+/// Texts below this size do not shrink enough to care.
+const SMALL: usize = 512;
+
+/// A value as JSON: as it is at first, since most of what comes is replaced soon, and compressed later.
+#[derive(Clone, Debug)]
+pub enum Text {
+    /// As it is.
+    Plain(Box<[u8]>),
+    /// Compressed.
+    Packed(Box<[u8]>),
+}
+
+impl Text {
+    /// A value, as it is.
+    ///
+    /// # Errors
+    /// It is no JSON.
+    pub fn of<T: Serialize>(value: &T) -> Result<Self, PackError> {
+        Ok(Self::Plain(serde_json::to_vec(value)?.into()))
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// It is of another form.
+    pub fn open<T: DeserializeOwned>(&self) -> Result<T, PackError> {
+        match self {
+            Self::Plain(text) => Ok(serde_json::from_slice(text)?),
+            Self::Packed(packed) => unpack(packed),
+        }
+    }
+
+    /// Bytes that it takes.
+    pub(crate) const fn size(&self) -> usize {
+        match self {
+            Self::Plain(text) | Self::Packed(text) => text.len(),
+        }
+    }
+
+    /// Bytes that could be compressed.
+    #[must_use]
+    pub const fn unpacked(&self) -> usize {
+        match self {
+            Self::Plain(text) if text.len() >= SMALL => text.len(),
+            Self::Plain(_) | Self::Packed(_) => 0,
+        }
+    }
+
+    /// The same compressed; `None`: it stays as it is.
+    #[must_use]
+    pub fn packed(&self) -> Option<Self> {
+        match self {
+            Self::Plain(text) if self.unpacked() > 0 => {
+                Some(Self::Packed(compression::pack(text).ok()?.into()))
+            }
+            Self::Plain(_) | Self::Packed(_) => None,
+        }
+    }
+}
+
+/// One object: what it is found by in the open, the rest as text.
 pub struct Packed<K> {
     key: Key,
     version: Box<str>,
     index: Option<Key>,
-    text: Result<Box<[u8]>, PackError>,
+    text: Result<Text, PackError>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -49,14 +109,14 @@ impl<K> std::fmt::Debug for Packed<K> {
 }
 
 impl<K: Stored + Serialize + DeserializeOwned> Packed<K> {
-    /// Packs an object.
+    /// Keeps an object, which the store compresses later.
     #[must_use]
     pub fn of(object: &K) -> Self {
         Self {
             key: object.key(),
             version: object.version().into(),
             index: object.index(),
-            text: pack(object),
+            text: Text::of(object),
             kind: PhantomData,
         }
     }
@@ -64,10 +124,9 @@ impl<K: Stored + Serialize + DeserializeOwned> Packed<K> {
     /// The object.
     ///
     /// # Errors
-    /// It could not be packed.
+    /// It could not be written as JSON.
     pub fn open(&self) -> Result<K, PackError> {
-        let text = self.text.as_ref().map_err(PackError::clone)?;
-        unpack(text)
+        self.text.as_ref().map_err(PackError::clone)?.open()
     }
 }
 
@@ -96,6 +155,14 @@ impl<K: 'static> Stored for Packed<K> {
     }
     fn index(&self) -> Option<Key> {
         self.index.clone()
+    }
+    fn unpacked(&self) -> usize {
+        self.text.as_ref().map_or(0, Text::unpacked)
+    }
+    fn packed(&self) -> Option<Self> {
+        let text = Ok(self.text.as_ref().ok()?.packed()?);
+        let (key, version, index) = (self.key.clone(), self.version.clone(), self.index.clone());
+        Some(Self { key, version, index, text, kind: PhantomData })
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use vela_apply::object::{api_version, kind, name, namespace};
 use vela_apply::plan::PatchKind;
 
-use crate::observed::Observed;
+use crate::observed::Tree;
 use crate::{Discovery, Error, Identity, Removal, Resource, postponed};
 
 /// Why a request had no result.
@@ -65,7 +65,7 @@ impl RawResponse {
     /// # Errors
     /// [`Error::Transport`]: it is something else.
     pub fn object(&self) -> Result<Value, ApiError> {
-        self.read::<Observed<Value>>().map(Observed::into_object)
+        self.read().map(|Tree(object)| object)
     }
 }
 

@@ -8,8 +8,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
+
+use crate::fresh::Fresh;
+
+/// Bytes of objects that stay as they came before they are compressed.
+const FRESH: usize = 1 << 20;
 
 /// Namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,10 +60,27 @@ pub trait Stored: Send + Sync + 'static {
     {
         None
     }
+    /// Bytes that it takes, about, where that is limited.
+    fn size(&self) -> usize {
+        0
+    }
+    /// Bytes of it that could be compressed.
+    fn unpacked(&self) -> usize {
+        0
+    }
+    /// The same object compressed; `None`: it stays as it is.
+    fn packed(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 struct Inner<T> {
     objects: HashMap<Key, Arc<T>>,
+    /// The sizes of all objects together.
+    size: usize,
     /// By index value and key. One set for all: most values have one or two keys, and a set of its own takes the memory of eleven.
     index: BTreeSet<(Key, Key)>,
     /// A list in progress: replaces `objects` when complete.
@@ -68,6 +90,8 @@ struct Inner<T> {
 /// The cache.
 pub struct Store<T> {
     inner: RwLock<Inner<T>>,
+    /// Those that are not compressed yet.
+    fresh: Mutex<Fresh<T>>,
     /// The generation of the share with which the last complete list began; 0: none is complete.
     listed: watch::Sender<u64>,
 }
@@ -80,14 +104,7 @@ impl<T> std::fmt::Debug for Store<T> {
 
 impl<T: Stored> Default for Store<T> {
     fn default() -> Self {
-        Self {
-            inner: RwLock::new(Inner {
-                objects: HashMap::new(),
-                index: BTreeSet::new(),
-                listing: None,
-            }),
-            listed: watch::Sender::new(0),
-        }
+        Self::with_fresh(FRESH)
     }
 }
 
@@ -100,6 +117,20 @@ fn is_older(version: &str, than: &str) -> bool {
 }
 
 impl<T: Stored> Store<T> {
+    /// An empty one, in which so many bytes stay as they came.
+    pub(crate) fn with_fresh(bytes: usize) -> Self {
+        Self {
+            inner: RwLock::new(Inner {
+                objects: HashMap::new(),
+                size: 0,
+                index: BTreeSet::new(),
+                listing: None,
+            }),
+            fresh: Mutex::new(Fresh::new(bytes)),
+            listed: watch::Sender::new(0),
+        }
+    }
+
     /// One object.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
@@ -128,6 +159,11 @@ impl<T: Stored> Store<T> {
     #[must_use]
     pub fn len(&self) -> usize {
         self.inner.read().objects.len()
+    }
+
+    /// The sizes of all objects together.
+    pub(crate) fn size(&self) -> usize {
+        self.inner.read().size
     }
 
     /// Whether there is no object.
@@ -180,6 +216,7 @@ impl<T: Stored> Store<T> {
             return Err(Stale);
         }
         let old = inner.objects.insert(key.clone(), Arc::clone(&object));
+        inner.resize(object.size(), old.as_ref().map_or(0, |old| old.size()));
         let before = old.as_ref().and_then(|old| old.index());
         let after = object.index();
         if before != after {
@@ -188,7 +225,40 @@ impl<T: Stored> Store<T> {
                 inner.index.insert((index, key));
             }
         }
+        drop(inner);
+        self.pack_later(&object);
         Ok(old)
+    }
+
+    /// An object came that is compressed when enough others have come after it.
+    fn pack_later(&self, object: &Arc<T>) {
+        let bytes = object.unpacked();
+        if bytes == 0 {
+            return;
+        }
+        self.fresh.lock().push(object, bytes);
+        loop {
+            let oldest = self.fresh.lock().pop();
+            let Some(oldest) = oldest else { return };
+            if let Some(packed) = oldest.packed() {
+                self.replace(&oldest, packed);
+            }
+        }
+    }
+
+    /// An object in another form.
+    fn replace(&self, object: &Arc<T>, by: T) {
+        let (key, by) = (object.key(), Arc::new(by));
+        let mut inner = self.inner.write();
+        let Inner { objects, size, listing, .. } = &mut *inner;
+        if let Some(one) = objects.get_mut(&key).filter(|one| Arc::ptr_eq(one, object)) {
+            *one = Arc::clone(&by);
+            *size = size.saturating_add(by.size()).saturating_sub(object.size());
+        }
+        let listed = listing.as_mut().and_then(|listing| listing.get_mut(&key));
+        if let Some(one) = listed.filter(|one| Arc::ptr_eq(one, object)) {
+            *one = by;
+        }
     }
 
     /// The object is gone as of `version` (empty: whatever version).
@@ -201,6 +271,7 @@ impl<T: Stored> Store<T> {
             listing.remove(key);
         }
         let old = inner.objects.remove(key)?;
+        inner.resize(0, old.size());
         unindex(&mut inner.index, old.index(), key);
         Some(old)
     }
@@ -210,8 +281,9 @@ impl<T: Stored> Store<T> {
         self.inner.write().listing = Some(HashMap::new());
     }
 
-    /// One object of the list.
+    /// One object of the list. There are many, of which few are replaced soon.
     pub fn list_item(&self, object: T) {
+        let object = object.packed().unwrap_or(object);
         let mut inner = self.inner.write();
         let key = object.key();
         if let Some(listing) = &mut inner.listing {
@@ -232,7 +304,7 @@ impl<T: Stored> Store<T> {
     /// Only these objects are kept as they are; of the others their heads are, if they have one.
     pub fn retain(&self, keeps: impl Fn(&T) -> bool) {
         let mut inner = self.inner.write();
-        let Inner { objects, index, listing } = &mut *inner;
+        let Inner { objects, index, listing, size } = &mut *inner;
         let keep = |object: &mut Arc<T>| {
             if keeps(object) {
                 return true;
@@ -246,6 +318,7 @@ impl<T: Stored> Store<T> {
         objects.retain(|_, object| keep(object));
         // What a list brings that is in progress is checked one by one.
         objects.shrink_to_fit();
+        *size = sum(objects);
         index.retain(|(_, key)| objects.contains_key(key));
         if let Some(listing) = listing {
             listing.retain(|_, object| keep(object));
@@ -280,12 +353,24 @@ impl<T: Stored> Store<T> {
         }
         let index = |(key, object): (&Key, &Arc<T>)| Some((object.index()?, key.clone()));
         inner.index = objects.iter().filter_map(index).collect();
+        inner.size = sum(&objects);
         inner.objects = objects;
         drop(inner);
         self.listed.send_replace(generation);
         changed.sort_by(|(a, _), (b, _)| a.cmp(b));
         changed
     }
+}
+
+impl<T> Inner<T> {
+    /// Objects of a size came in the place of others.
+    const fn resize(&mut self, more: usize, less: usize) {
+        self.size = self.size.saturating_add(more).saturating_sub(less);
+    }
+}
+
+fn sum<T: Stored>(objects: &HashMap<Key, Arc<T>>) -> usize {
+    objects.values().map(|object| object.size()).sum()
 }
 
 /// The object offered to [`Store::put`] is not newer than the stored one.
@@ -443,5 +528,54 @@ mod tests {
         store.retain(|_| false);
         store.put(Part("b", Some(3))).unwrap();
         assert_eq!(known("b"), Some(3), "the same version as a whole");
+    }
+
+    /// Its name, its version, and how many bytes of it are not compressed.
+    struct Long(&'static str, String, usize);
+
+    impl Stored for Long {
+        fn key(&self) -> Key {
+            Key::new("n", self.0)
+        }
+        fn version(&self) -> &str {
+            &self.1
+        }
+        fn size(&self) -> usize {
+            self.2.max(10)
+        }
+        fn unpacked(&self) -> usize {
+            self.2
+        }
+        fn packed(&self) -> Option<Self> {
+            (self.2 > 0).then(|| Self(self.0, self.1.clone(), 0))
+        }
+    }
+
+    #[test]
+    fn what_has_stayed_for_a_while_is_compressed_and_what_a_list_brings_at_once() {
+        let store = Store::with_fresh(100);
+        let put = |name, version: u64, bytes| {
+            let _ = store.put(Long(name, version.to_string(), bytes));
+        };
+        let unpacked = || -> Vec<_> { store.all().iter().map(|one| (one.0, one.2)).collect() };
+        put("a", 1, 60);
+        put("b", 2, 40);
+        assert_eq!((unpacked(), store.size()), (vec![("a", 60), ("b", 40)], 100));
+        // What was replaced by then is never compressed.
+        put("a", 3, 50);
+        assert_eq!((unpacked(), store.size()), (vec![("a", 50), ("b", 40)], 90));
+        put("c", 4, 30);
+        assert_eq!((unpacked(), store.size()), (vec![("a", 50), ("b", 0), ("c", 30)], 90));
+        store.begin_list();
+        store.list_item(Long("b", "5".to_owned(), 70));
+        assert!(store.list_known(&Key::new("n", "a"), "3", true));
+        // It may have to wait for its turn in a list that is not complete.
+        put("d", 6, 90);
+        store.end_list();
+        assert_eq!((unpacked(), store.size()), (vec![("a", 0), ("b", 0), ("d", 90)], 110));
+        // Larger than all that may stay as it is.
+        put("e", 7, 500);
+        store.remove(&Key::new("n", "d"), "");
+        assert_eq!((unpacked(), store.size()), (vec![("a", 0), ("b", 0), ("e", 0)], 30));
     }
 }

@@ -10,7 +10,6 @@ use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
-use serde_json::Value;
 use tokio::time::Instant;
 use tracing::warn;
 use vela_api::names;
@@ -19,7 +18,7 @@ use super::{Kinds, Live, Notify, PAGE, VersionKind, Watched, notify_owners, shri
 use crate::budget::{Account, Shape};
 use crate::completed;
 use crate::error::Class;
-use crate::observed::Observed;
+use crate::observed::Any;
 use crate::request::{ApiError, ObjectClient};
 use crate::share::{Keeping, Share};
 use crate::store::{Key, Stored as _};
@@ -30,10 +29,13 @@ trait Brought: Send {
     fn key(&self) -> Key;
     fn version(&self) -> String;
     fn uid(&self) -> String;
-    fn live(self, resource: &ApiResource) -> Live;
+    /// It as far as it is kept; `None`: it cannot be read.
+    fn live(self, resource: &ApiResource, keeping: &Keeping) -> Option<Live>;
+    /// The whole of it as far as it is known.
+    fn last(self, resource: &ApiResource) -> Option<Live>;
 }
 
-impl Brought for Observed<Value> {
+impl Brought for Any {
     fn key(&self) -> Key {
         Self::key(self)
     }
@@ -43,12 +45,15 @@ impl Brought for Observed<Value> {
     fn uid(&self) -> String {
         Self::uid(self).to_owned()
     }
-    fn live(self, resource: &ApiResource) -> Live {
-        Live::of(self.into_value(resource))
+    fn live(self, resource: &ApiResource, keeping: &Keeping) -> Option<Live> {
+        self.open(resource).map(|object| Live::of_share(object, keeping))
+    }
+    fn last(self, resource: &ApiResource) -> Option<Live> {
+        self.open(resource).map(Live::of)
     }
 }
 
-impl Brought for PartialObjectMeta<Observed<Value>> {
+impl Brought for PartialObjectMeta<Any> {
     fn key(&self) -> Key {
         Key::new(self.namespace().unwrap_or_default(), self.name_any())
     }
@@ -58,10 +63,13 @@ impl Brought for PartialObjectMeta<Observed<Value>> {
     fn uid(&self) -> String {
         self.metadata.uid.clone().unwrap_or_default()
     }
-    fn live(self, resource: &ApiResource) -> Live {
-        Live::of_metadata(serde_json::json!({
+    fn live(self, resource: &ApiResource, _: &Keeping) -> Option<Live> {
+        self.last(resource)
+    }
+    fn last(self, resource: &ApiResource) -> Option<Live> {
+        Some(Live::of_metadata(serde_json::json!({
             "apiVersion": resource.api_version, "kind": resource.kind, "metadata": self.metadata,
-        }))
+        })))
     }
 }
 
@@ -109,7 +117,7 @@ impl Feeding {
                 Over::Denied => Shape::Unwatched,
             };
             // Who has the old store waits for a list that does not come, and asks again.
-            let next = Watched::begin(shape);
+            let next = Watched::begin(shape, self.own);
             let is_denied = matches!(over, Over::Denied);
             watched = Arc::new(if is_denied { next.denied() } else { next });
             self.kinds.lock().insert(self.key.clone(), Arc::clone(&watched));
@@ -148,7 +156,7 @@ impl Feeding {
         let (resource, namespace) = (&self.resource, self.key.2.as_str());
         let lists = Lists::default();
         if watched.shape == Shape::Metadata {
-            type Part = PartialObjectMeta<Observed<Value>>;
+            type Part = PartialObjectMeta<Any>;
             let api = match namespace {
                 "" => Api::<Part>::all_with(client, resource),
                 _ => Api::<Part>::namespaced_with(client, namespace, resource),
@@ -158,8 +166,8 @@ impl Feeding {
             self.follow(begin, watched).await
         } else {
             let api = match namespace {
-                "" => Api::<Observed<Value>>::all_with(client, resource),
-                _ => Api::<Observed<Value>>::namespaced_with(client, namespace, resource),
+                "" => Api::<Any>::all_with(client, resource),
+                _ => Api::<Any>::namespaced_with(client, namespace, resource),
             };
             let begin =
                 || events_of(&resource.kind, api.clone(), self.config(watched), &lists).boxed();
@@ -220,13 +228,15 @@ impl Feeding {
                         (listing.since, listing.failed) = (Instant::now(), None);
                     }
                     if let Some(known) = watched.listed_again(&object, &keeping) {
-                        incoming.add(known.cost());
+                        incoming.add(known.size());
                     } else {
-                        let live = object.live(resource).kept(&keeping);
-                        if ended.has(&live.uid) {
-                            listed.insert(live.uid);
-                        } else if live.owner.is_some() {
-                            incoming.add(live.cost());
+                        let uid = object.uid();
+                        if ended.has(&uid) {
+                            listed.insert(uid);
+                        } else if let Some(live) = object.live(resource, &keeping)
+                            && live.owner.is_some()
+                        {
+                            incoming.add(live.size());
                             store.list_item(live);
                         }
                     }
@@ -239,7 +249,7 @@ impl Feeding {
                     watched.left_out.listed();
                     let changed = store.end_list();
                     incoming.end();
-                    watched.count(account);
+                    watched.charge(account);
                     for (key, old) in changed {
                         let present = store.get(&key);
                         // It went while nobody watched.
@@ -258,17 +268,18 @@ impl Feeding {
                 // The echo of a write of ours costs nothing more.
                 Ok(Event::Apply(object)) if is_known(&object) => {}
                 Ok(Event::Apply(object)) => {
-                    let live = object.live(resource).kept(&keeping);
-                    let (key, owner) = (live.key(), live.owner.clone());
-                    if ended.has(&live.uid) {
+                    if ended.has(&object.uid()) {
                         continue;
                     }
-                    if owner.is_none() {
+                    let key = object.key();
+                    let live = object.live(resource, &keeping).filter(|live| live.owner.is_some());
+                    let Some(live) = live else {
                         if let Some(old) = watched.remove(&key, "", account) {
                             notify_of(&old);
                         }
                         continue;
-                    }
+                    };
+                    let owner = live.owner.clone();
                     completed.lock().made(&key);
                     if let Ok(old) = watched.put(live, account) {
                         if let Some(old) = old.filter(|old| old.owner != owner) {
@@ -285,8 +296,10 @@ impl Feeding {
                 Ok(Event::Delete(object)) => {
                     let was_ours = ended.has(&object.uid());
                     ended.forget(&object.uid());
-                    watched.remove(&object.key(), &object.version(), account);
-                    let live = Arc::new(object.live(resource));
+                    let known = watched.remove(&object.key(), &object.version(), account);
+                    let Some(live) = object.last(resource).map(Arc::new).or(known) else {
+                        continue;
+                    };
                     let is_over = || {
                         completed::may_be_over(&resource.kind) && completed::is_over(&live.value())
                     };

@@ -25,6 +25,7 @@ use vela_apply::{Owner, ResourceKey, ownership};
 use crate::budget::{Account, Budget, Shape};
 use crate::completed::{self, Completed};
 use crate::error::Class;
+use crate::packed::Text;
 use crate::parking;
 use crate::postponed;
 use crate::request::{ApiError, ObjectClient, Target};
@@ -50,6 +51,9 @@ const UNWATCHED: Duration = Duration::from_secs(600);
 /// What an object takes besides its text, about.
 const OVERHEAD: usize = 400;
 
+/// Bytes of the objects of one kind of a member that are not compressed. There may be a thousand members.
+const FRESH: usize = 64 << 10;
+
 /// One live object.
 pub struct Live {
     key: Key,
@@ -68,49 +72,8 @@ pub struct Live {
     pub manager: String,
     /// A hash of all but its status and what counts its changes.
     pub content: u64,
-    text: Text,
-}
-
-/// An object as JSON. Most are checked rarely, and there are several for each Application.
-enum Text {
-    Plain(Box<str>),
-    Packed(Box<[u8]>),
-    /// Only its metadata is kept.
-    Absent,
-}
-
-/// Texts below this size do not shrink enough to care.
-const SMALL: usize = 512;
-
-impl Text {
-    fn of(object: &Value) -> Self {
-        let text = object.to_string();
-        if text.len() >= SMALL
-            && let Ok(packed) = vela_api::compression::pack(text.as_bytes())
-        {
-            return Self::Packed(packed.into());
-        }
-        Self::Plain(text.into())
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Plain(text) => text.len(),
-            Self::Packed(packed) => packed.len(),
-            Self::Absent => 0,
-        }
-    }
-
-    fn value(&self) -> Value {
-        let parsed = match self {
-            Self::Plain(text) => serde_json::from_str(text).ok(),
-            Self::Packed(packed) => vela_api::compression::unpack(packed)
-                .ok()
-                .and_then(|text| serde_json::from_slice(&text).ok()),
-            Self::Absent => None,
-        };
-        parsed.unwrap_or_default()
-    }
+    /// `None`: only its metadata is kept.
+    text: Option<Text>,
 }
 
 impl std::fmt::Debug for Live {
@@ -122,12 +85,21 @@ impl std::fmt::Debug for Live {
 impl Live {
     /// Keeps what is needed of an object as the API server sent it.
     #[must_use]
-    pub fn of(mut object: Value) -> Self {
+    pub fn of(object: Value) -> Self {
+        Self::of_any(object, |_| true)
+    }
+
+    /// The same; of one that is not kept the metadata is.
+    fn of_share(object: Value, keeping: &Keeping) -> Self {
+        Self::of_any(object, |live| live.owner.is_some() && live.is_kept(keeping))
+    }
+
+    fn of_any(mut object: Value, is_whole: impl FnOnce(&Self) -> bool) -> Self {
         let manager = last_manager(&object);
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
-        Self {
+        let mut live = Self {
             key: Key::new(namespace(&object), name(&object)),
             version: str_at(&object, &["metadata", "resourceVersion"]).to_owned(),
             uid: str_at(&object, &["metadata", "uid"]).to_owned(),
@@ -137,30 +109,45 @@ impl Live {
             deleting: is_deleting(&object),
             manager,
             content: content(&object),
-            text: Text::of(&object),
+            text: None,
+        };
+        if is_whole(&live) {
+            live.text = Text::of(&object).ok();
         }
+        live
     }
 
     /// Keeps of its metadata what is needed.
     fn of_metadata(object: Value) -> Self {
         let generation = object.pointer("/metadata/generation").cloned();
-        let mut live = Self::of(object);
+        let mut live = Self::of_any(object, |_| false);
         let mut hasher = DefaultHasher::new();
         // What it says is not known: a kind that counts generations says when that changes.
         (live.content, generation.map(|number| number.to_string())).hash(&mut hasher);
-        (live.content, live.text) = (hasher.finish(), Text::Absent);
+        live.content = hasher.finish();
         live
     }
 
-    /// Bytes that it takes, about.
-    fn cost(&self) -> usize {
-        self.text.len().saturating_add(OVERHEAD)
+    /// It with another text.
+    fn with(&self, text: Option<Text>) -> Self {
+        Self {
+            key: self.key.clone(),
+            version: self.version.clone(),
+            uid: self.uid.clone(),
+            owner: self.owner.clone(),
+            sharers: self.sharers.clone(),
+            bucket: self.bucket.clone(),
+            deleting: self.deleting,
+            manager: self.manager.clone(),
+            content: self.content,
+            text,
+        }
     }
 
     /// The object; null if only its metadata is kept.
     #[must_use]
     pub fn value(&self) -> Value {
-        self.text.value()
+        self.text.as_ref().and_then(|text| text.open().ok()).unwrap_or_default()
     }
 
     /// Whether an Application owns it, or shares it.
@@ -175,14 +162,6 @@ impl Live {
             || self
                 .concerned()
                 .any(|app| keeping.keeps(Some(Key::new(&*app.namespace, &*app.name))))
-    }
-
-    /// It as far as it is kept.
-    fn kept(self, keeping: &Keeping) -> Self {
-        match self.is_kept(keeping) {
-            true => self,
-            false => self.head().unwrap_or(self),
-        }
     }
 
     /// The Applications that a change of it concerns: whoever shares it has to see when it is gone, or created again by the
@@ -201,21 +180,19 @@ impl Stored for Live {
         &self.version
     }
     fn is_whole(&self) -> bool {
-        !matches!(self.text, Text::Absent)
+        self.text.is_some()
     }
     fn head(&self) -> Option<Self> {
-        Some(Self {
-            key: self.key.clone(),
-            version: self.version.clone(),
-            uid: self.uid.clone(),
-            owner: self.owner.clone(),
-            sharers: self.sharers.clone(),
-            bucket: self.bucket.clone(),
-            deleting: self.deleting,
-            manager: self.manager.clone(),
-            content: self.content,
-            text: Text::Absent,
-        })
+        Some(self.with(None))
+    }
+    fn size(&self) -> usize {
+        self.text.as_ref().map_or(0, Text::size).saturating_add(OVERHEAD)
+    }
+    fn unpacked(&self) -> usize {
+        self.text.as_ref().map_or(0, Text::unpacked)
+    }
+    fn packed(&self) -> Option<Self> {
+        Some(self.with(Some(self.text.as_ref()?.packed()?)))
     }
 }
 
@@ -355,11 +332,11 @@ struct Listing {
 }
 
 impl Watched {
-    fn begin(shape: Shape) -> Self {
+    fn begin(shape: Shape, own: bool) -> Self {
         let listing = Listing { since: Instant::now(), failed: None, over: false };
         Self {
             started: listing.since,
-            store: Arc::default(),
+            store: Arc::new(if own { Store::default() } else { Store::with_fresh(FRESH) }),
             ended: Ended::default(),
             completed: Mutex::default(),
             listing: Mutex::new(listing),
@@ -374,37 +351,27 @@ impl Watched {
 
     /// An object came in the place of another one.
     fn put(&self, live: Live, account: &Account) -> Result<Option<Arc<Live>>, crate::Stale> {
-        let more = live.cost();
         let old = self.store.put(live)?;
-        self.change(more, old.as_ref().map_or(0, |old| old.cost()), account);
+        self.charge(account);
         Ok(old)
     }
 
     fn remove(&self, key: &Key, version: &str, account: &Account) -> Option<Arc<Live>> {
         let old = self.store.remove(key, version)?;
-        self.change(0, old.cost(), account);
+        self.charge(account);
         Some(old)
-    }
-
-    fn change(&self, more: usize, less: usize, account: &Account) {
-        self.bytes.fetch_add(more, Ordering::Relaxed);
-        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
-            Some(now.saturating_sub(less))
-        });
-        account.change(more, less);
     }
 
     /// Others are kept as they are than before.
     fn retain(&self, keeping: &Keeping, account: &Account) {
         self.store.retain(|live| live.is_kept(keeping));
-        self.count(account);
+        self.charge(account);
     }
 
-    /// Counts what all of its objects take.
-    fn count(&self, account: &Account) {
-        let bytes = self.store.all().iter().map(|live| live.cost()).sum();
-        self.release(account);
-        self.change(bytes, 0, account);
+    /// What its objects take now.
+    fn charge(&self, account: &Account) {
+        let now = self.store.size();
+        account.change(now, self.bytes.swap(now, Ordering::Relaxed));
     }
 
     /// Nothing of it is kept any more.
@@ -598,7 +565,7 @@ impl LiveObjects {
         if let Some(watched) = kinds.get(&key) {
             return Ok(Arc::clone(watched));
         }
-        let watched = Arc::new(Watched::begin(self.account.shape().min(Shape::Metadata)));
+        let watched = Arc::new(Watched::begin(self.account.shape().min(Shape::Metadata), self.own));
         kinds.insert(key.clone(), Arc::clone(&watched));
         drop(kinds);
         let feeding = Feeding {
@@ -742,7 +709,7 @@ impl LiveObjects {
                 return;
             }
             let live = match watched.shape {
-                Shape::Whole => Live::of(answer).kept(&keeping),
+                Shape::Whole => Live::of_share(answer, &keeping),
                 Shape::Metadata => Live::of_metadata(answer),
                 Shape::Unwatched => return,
             };

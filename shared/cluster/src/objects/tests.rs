@@ -364,11 +364,12 @@ fn large_objects_come_back_whole() {
     let long = "text ".repeat(1000);
     let object = serde_json::json!({"metadata": {"name": "a"}, "data": {"b": long}});
     let live = Live::of(object.clone());
-    assert!(matches!(&live.text, Text::Packed(packed) if packed.len() < 200));
-    assert_eq!(live.value(), object);
-    let small = serde_json::json!({"metadata": {"name": "a"}});
-    assert!(matches!(Live::of(small.clone()).text, Text::Plain(_)));
-    assert_eq!(Live::of(small.clone()).value(), small);
+    let packed = live.packed().unwrap();
+    assert!(live.size() > 5000 && packed.size() < OVERHEAD + 200, "{}", packed.size());
+    assert_eq!((live.value(), packed.value()), (object.clone(), object));
+    assert!(packed.packed().is_none() && packed.unpacked() == 0);
+    let small = Live::of(serde_json::json!({"metadata": {"name": "a"}}));
+    assert!(small.packed().is_none() && small.unpacked() == 0);
 }
 
 /// Of the objects of Applications that another replica works on only the metadata are kept; what such an object says is read. Once
