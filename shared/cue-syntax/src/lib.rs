@@ -31,8 +31,8 @@ mod position;
 
 pub use ast::File;
 pub use format::{
-    Indent, format, format_expr, format_with, is_plain_label, quote, quote_bytes, quote_label,
-    quote_lines,
+    Indent, format, format_expr, format_short, format_with, is_plain_label, quote, quote_bytes,
+    quote_label, quote_lines,
 };
 pub use parser::{ParseError, ParseLimits, ParseMemory, parse, parse_expr};
 pub use position::{LineIndex, Position, Span};

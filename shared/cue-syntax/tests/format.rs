@@ -2,7 +2,7 @@
 
 mod dump;
 
-use cue_syntax::{Indent, ParseLimits, format, format_with, parse};
+use cue_syntax::{Indent, ParseLimits, format, format_short, format_with, parse};
 use dump::dump;
 use proptest::prelude::*;
 
@@ -90,6 +90,28 @@ fn found_by_fuzzing() {
         "a: [if,]: 1",
     ] {
         check_round_trip(text);
+    }
+}
+
+#[test]
+fn structs_of_one_field_have_a_short_form() {
+    for (text, short) in [
+        ("a: {b: 1}\n", "a: b: 1\n"),
+        ("a: {\n\tb?: {c!: {\n\t\t[string]: int\n\t}}\n}\n", "a: b?: c!: [string]: int\n"),
+        ("a: b: {c: 1}\nd: {e: {f: 1, g: 2}}\n", "a: b: c: 1\nd: e: {f: 1, g: 2}\n"),
+        ("a: [{b: {c: 1}}]\n", "a: [{b: c: 1}]\n"),
+        ("a: {b: 1} & {c: 2}\n", "a: {b: 1} & {c: 2}\n"),
+        ("a: {...}\nb: {1}\nc: {}\n", "a: {...}\nb: {1}\nc: {}\n"),
+        ("a: {b: 1} @x()\n", "a: {b: 1} @x()\n"),
+        ("a: {\n\t// doc\n\tb: 1\n}\n", "a: {\n\t// doc\n\tb: 1\n}\n"),
+        ("a: {\n\tb: 1 // tail\n}\n", "a: {\n\tb: 1 // tail\n}\n"),
+        ("a: {\n\tb: 1\n} // tail\nc: {d: 2} // e\n", "a: b: 1 // tail\nc: d: 2 // e\n"),
+    ] {
+        let (file, errors) = parse("in.cue", text, &ParseLimits::default());
+        assert_eq!(errors, [], "{text}");
+        assert_eq!(format_short(&file, Indent::Tab), short, "{text}");
+        let (file, _) = parse("in.cue", short, &ParseLimits::default());
+        assert_eq!(format_short(&file, Indent::Tab), short, "{text}");
     }
 }
 

@@ -179,6 +179,22 @@ fn comments_belong_to_declarations() {
 }
 
 #[test]
+fn comments_at_the_end_of_a_struct_belong_to_nothing_behind_it() {
+    for text in [
+        "a: {\n\tb: 1\n\t// end\n}\n// d\nc: 1\n",
+        "a: {\n\tb: 1\n\n\t// end\n\n}\n\n// d\nc: 1\n",
+        "a: {\n\t// end\n} // tail\n// d\nc: 1\n",
+        "a: [\n\t1,\n\t// end\n]\n// d\nc: 1\n",
+        "a: b: {\n\tc: 1 // one\n\t// end\n}\n// d\nc: 1\n",
+    ] {
+        let (file, errors) = parse("in.cue", text, &ParseLimits::default());
+        assert_eq!(errors, []);
+        let last = file.ast.decls(file.decls).last().unwrap();
+        assert_eq!(file.comment_lines(last).map(str::trim).collect::<Vec<_>>(), ["d"], "{text}");
+    }
+}
+
+#[test]
 fn nesting_is_limited_on_a_small_stack() {
     let depth = 100_000;
     let texts: Vec<String> = [

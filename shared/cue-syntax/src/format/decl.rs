@@ -194,13 +194,15 @@ impl<'a> Printer<'a> {
         let mut field = field;
         let mut labels = 1;
         // The shorthand `a: b: c` stays on one row.
-        while let Expr::Struct { decls, braces: false } = self.ast.expr(field.value)
+        while let Expr::Struct { decls, braces } = self.ast.expr(field.value)
+            && (!braces || self.needs_no_braces(field))
             && let Some(inner) = self.only_field(decls)
         {
             let from = field.label_span;
             field = inner;
             let to = field.label_span;
-            if !from.is_none() && !to.is_none() && self.line(from.end) != self.line(to.start) {
+            let placed = !braces && !from.is_none() && !to.is_none();
+            if placed && self.line(from.end) != self.line(to.start) {
                 self.rows.indent();
                 self.comments_before(to.start);
                 self.rows.fresh();
@@ -214,6 +216,16 @@ impl<'a> Printer<'a> {
             labels += 1;
         }
         self.value(field, labels);
+    }
+
+    /// Whether the struct in braces that is the field's value may do without them: attributes
+    /// would belong to another field, and a comment could stand nowhere.
+    fn needs_no_braces(&self, field: &Field) -> bool {
+        let span = self.ast.span(field.value);
+        let inside = |at: u32| span.start <= at && at < span.end;
+        self.short
+            && field.attributes.is_empty()
+            && !self.comments.iter().any(|comment| inside(comment.span.start))
     }
 
     fn only_field(&self, decls: List<DeclId>) -> Option<&'a Field> {

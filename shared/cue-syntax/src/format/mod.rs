@@ -41,7 +41,25 @@ pub fn format(file: &File) -> String {
 /// Prints a file with another indentation.
 #[must_use]
 pub fn format_with(file: &File, indent: Indent) -> String {
-    let mut printed = print(file, indent);
+    settled(file, indent, false)
+}
+
+/// Prints a file with the short form of structs that have one field only: `a: {b: 1}` becomes
+/// `a: b: 1`, unless a comment stands between the braces.
+///
+/// ```
+/// use cue_syntax::{Indent, ParseLimits, format_short, parse};
+///
+/// let (file, _) = parse("in.cue", "a: {\n\tb: {c: 1}\n}\n", &ParseLimits::default());
+/// assert_eq!(format_short(&file, Indent::Tab), "a: b: c: 1\n");
+/// ```
+#[must_use]
+pub fn format_short(file: &File, indent: Indent) -> String {
+    settled(file, indent, true)
+}
+
+fn settled(file: &File, indent: Indent, short: bool) -> String {
+    let mut printed = print(file, indent, short);
     if file.comments.is_empty() {
         return printed;
     }
@@ -52,7 +70,7 @@ pub fn format_with(file: &File, indent: Indent) -> String {
         if !errors.is_empty() {
             break;
         }
-        let next = print(&again, indent);
+        let next = print(&again, indent, short);
         if next == printed {
             break;
         }
@@ -64,8 +82,9 @@ pub fn format_with(file: &File, indent: Indent) -> String {
 /// How often a text with comments is printed again until that changes nothing more.
 const MAX_PASSES: usize = 8;
 
-fn print(file: &File, indent: Indent) -> String {
+fn print(file: &File, indent: Indent, short: bool) -> String {
     let mut printer = Printer::new(file);
+    printer.short = short;
     printer.file();
     printer.rows.finish(indent)
 }
@@ -112,12 +131,22 @@ struct Printer<'a> {
     comment: usize,
     /// The next chain of operators indents its lines no further.
     flat: bool,
+    /// Structs of one field have no braces.
+    short: bool,
 }
 
 impl<'a> Printer<'a> {
     fn new(file: &'a File) -> Self {
         let comments = comments_outside_of_literals(file);
-        Self { file, ast: &file.ast, rows: Rows::default(), comments, comment: 0, flat: false }
+        Self {
+            file,
+            ast: &file.ast,
+            rows: Rows::default(),
+            comments,
+            comment: 0,
+            flat: false,
+            short: false,
+        }
     }
 
     fn text(&mut self, text: &str) {

@@ -97,9 +97,8 @@ impl Parser<'_> {
             }
             _ => Comments::default(),
         };
-        if !tail.is_empty() {
-            self.attached = self.attached.max(tail.end);
-        }
+        // What stands inside, behind the last declaration there, belongs to nothing that follows.
+        self.attached = self.attached.max(before).max(tail.end);
         let decl = self.ast.decl_mut(id);
         decl.docs = opening.docs;
         decl.inner = inner;

@@ -1,220 +1,164 @@
 //! Answers of the categories that run a command line: `cue export`, `eval`, `vet` and `def` on
 //! files and packages of the record.
 //!
-//! Registries, standard input, most flags and forms of files are out of scope, as the records' `needs` say; they answer
-//! `unsupported`.
+//! Registries, schemas in other languages and some flags are out of scope, as the records' `needs`
+//! say; they answer `unsupported`.
 
-use cue::{Class, Errors, Evaluation, Node, Tree, Value};
+use cue::{Class, Errors, Evaluation, Node, Tree, Value, Which};
 
 use cue_syntax::Indent;
 
+use super::arguments::{Arguments, Refusal, Verb};
+use super::definitions;
 use super::eval::{
-    data, evaluate, evaluate_with, exported, failure, module_of, one_error, package_of, packages,
+    call, evaluate, evaluate_with, exported, failure, one_error, package_of, packages, too_new,
 };
 use super::json::Json;
+use super::load::Inputs;
+use super::package::folders;
 use super::print;
 use super::record::Record;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Verb {
-    #[default]
-    Export,
-    Eval,
-    Vet,
-    Def,
-}
-
-/// A parsed command line.
-#[derive(Debug, Default)]
-struct Command<'a> {
-    verb: Verb,
-    /// Files and packages, each with the form that the command line gives it.
-    files: Vec<(Option<&'a str>, &'a str)>,
-    expressions: Vec<&'a str>,
-    schema: Option<&'a str>,
-    out: Option<&'a str>,
-    concrete: Option<bool>,
-    /// Errors are shown as values.
-    ignore: bool,
-    hidden: bool,
-    optional: bool,
-}
-
-/// A data file: its documents as JSON text, which is CUE.
-struct Data<'a> {
-    name: &'a str,
-    documents: Vec<String>,
-}
-
-/// The CUE and data files of a command line.
-struct Inputs<'a> {
-    cue: Vec<(&'a str, &'a str)>,
-    data: Vec<Data<'a>>,
-    /// The names of all, in order.
-    names: Vec<&'a str>,
+/// A command line with what it works on.
+struct Command<'r> {
+    arguments: Arguments,
+    record: &'r Record<'r>,
+    inputs: Inputs,
 }
 
 pub(crate) fn run(record: &Record<'_>) -> Json {
-    let unsupported = |reason: String| Json::object([("unsupported", reason.into())]);
-    let beyond = ["registry", "env", "flag", "stdin", "pkg:tool/"];
+    let beyond = ["registry", "env"];
     let needs = record.json.strings("needs");
     if let Some(need) = needs.iter().find(|need| beyond.iter().any(|b| need.starts_with(b))) {
-        return unsupported(format!("needs {need}"));
+        return Json::object([("unsupported", format!("needs {need}").into())]);
     }
-    let command = match Command::parse(record) {
-        Ok(command) => command,
-        Err(reason) => return unsupported(reason),
-    };
-    match command.answer(record) {
+    match Arguments::parse(record).and_then(|arguments| each(arguments, record)) {
         Ok(answer) => answer,
-        Err(errors) => failure(&errors),
+        Err(refusal) => refusal.into(),
     }
 }
 
-impl<'a> Command<'a> {
-    fn parse(record: &Record<'a>) -> Result<Self, String> {
-        let mut command = Self {
-            verb: match record.json.str("cmd").unwrap_or("export") {
-                "export" => Verb::Export,
-                "eval" => Verb::Eval,
-                "vet" => Verb::Vet,
-                "def" => Verb::Def,
-                other => return Err(format!("command {other}")),
-            },
-            expressions: record.json.str("expr").into_iter().collect(),
-            ..Self::default()
+/// Runs the command line for all packages that it names.
+fn each(arguments: Arguments, record: &Record<'_>) -> Result<Json, Refusal> {
+    let [(form, argument)] = &arguments.files[..] else { return one(arguments, record) };
+    let Some(above) = argument.strip_suffix("...") else { return one(arguments, record) };
+    let base = record.json.str("cwd").map(|cwd| format!("{cwd}/")).unwrap_or_default();
+    let above = above.trim_start_matches("./");
+    let (mut texts, mut stream) = (Vec::new(), Vec::new());
+    for folder in folders(record, &format!("{base}{above}")) {
+        let files = vec![(*form, format!("./{above}{folder}"))];
+        let answer = one(Arguments { files, ..arguments.clone() }, record)?;
+        match (answer.str("text"), answer.get("json")) {
+            (Some(text), _) => texts.push(text.to_owned()),
+            (_, Some(json)) => stream.push(json.clone()),
+            _ if answer.get("valid").is_some() => {}
+            _ => return Ok(answer),
+        }
+    }
+    Ok(match (arguments.verb, record.kind()) {
+        (Verb::Vet, _) | (_, "valid" | "error") => Json::object([("valid", true.into())]),
+        (Verb::Export, "json") => Json::object([("stream", Json::Array(stream))]),
+        _ => text(texts.join("// ---\n")),
+    })
+}
+
+fn one(arguments: Arguments, record: &Record<'_>) -> Result<Json, Refusal> {
+    let inputs = Inputs::read(&arguments, record)?;
+    if inputs.cue.iter().any(|(_, text)| text.contains("\"tool/")) {
+        return Err(Refusal::Unsupported("the packages of cue cmd".to_owned()));
+    }
+    let command = Command { arguments, record, inputs };
+    let answer = match command.arguments.verb {
+        Verb::Vet => command.vet(),
+        Verb::Export => command.export(),
+        Verb::Eval | Verb::Def => command.show(),
+    };
+    Ok(answer.unwrap_or_else(|errors| command.failure(&errors)))
+}
+
+impl Command<'_> {
+    /// A package that cannot be read fails the import of it.
+    fn failure(&self, errors: &Errors) -> Json {
+        let is_own = |file: &str| {
+            file.starts_with("--") || self.inputs.cue.iter().any(|(name, _)| name == file)
         };
-        let mut form = None;
-        let mut args = record.json.strings("args").into_iter();
-        while let Some(arg) = args.next() {
-            match arg {
-                "-e" | "--expression" => command.expressions.extend(args.next()),
-                "-d" | "--schema" => command.schema = args.next(),
-                "--out" => command.out = args.next(),
-                _ if arg.starts_with("--out=") => command.out = arg.strip_prefix("--out="),
-                // It is about how a JSON text is written.
-                "--escape" => {}
-                "-c" | "--concrete" | "-c=true" => command.concrete = Some(true),
-                "-c=false" | "--concrete=false" => command.concrete = Some(false),
-                "-i" | "--ignore" => command.ignore = true,
-                "-H" | "--show-hidden" => command.hidden = true,
-                "-O" | "--show-optional" => command.optional = true,
-                "-a" | "--all" => (command.hidden, command.optional) = (true, true),
-                _ if arg.starts_with('-') => return Err(format!("flag {arg}")),
-                "json:" | "jsonl:" | "yaml:" | "toml:" | "cue:" => form = arg.strip_suffix(':'),
-                _ if arg.contains("...") || arg.ends_with(':') || arg.ends_with(".xml") => {
-                    return Err(format!("argument {arg}"));
-                }
-                _ => command.files.push((form, arg)),
+        let first = errors.list().first().and_then(|error| error.positions.first());
+        match first {
+            Some(position) if errors.class() == Class::Parse && !is_own(&position.file) => {
+                failure(&one_error(Class::Compile, format!("import failed: {errors}")))
             }
+            _ => failure(errors),
         }
-        if command.files.is_empty() {
-            command.files.push((None, "."));
-        }
-        Ok(command)
-    }
-
-    fn answer(&self, record: &Record<'_>) -> Result<Json, Errors> {
-        let inputs = self.inputs(record)?;
-        match self.verb {
-            Verb::Vet => self.vet(record, &inputs),
-            Verb::Export => self.export(record, &inputs),
-            Verb::Eval | Verb::Def => self.show(record, &inputs),
-        }
-    }
-
-    fn inputs<'r>(&'r self, record: &Record<'r>) -> Result<Inputs<'r>, Errors> {
-        let mut inputs = Inputs { cue: Vec::new(), data: Vec::new(), names: Vec::new() };
-        let folder = record.json.str("cwd").map(|cwd| format!("{cwd}/")).unwrap_or_default();
-        for &(form, arg) in &self.files {
-            let name = arg.strip_prefix("./").unwrap_or(arg);
-            let Some(text) = record.file(&format!("{folder}{name}")) else {
-                for (name, text) in package(record, &folder, arg)? {
-                    inputs.names.push(name);
-                    inputs.cue.push((name, text));
-                }
-                continue;
-            };
-            inputs.names.push(name);
-            let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-            let documents = match form.or(extension) {
-                Some("json") => vec![json_text(name, text)?],
-                Some("jsonl" | "ndjson" | "ldjson") => {
-                    let lines = text.lines().filter(|line| !line.trim().is_empty());
-                    lines.map(|line| json_text(name, line)).collect::<Result<_, _>>()?
-                }
-                Some("yaml" | "yml") => yaml_documents(name, text)?,
-                Some("toml") => vec![toml_document(name, text)?],
-                _ => {
-                    inputs.cue.push((name, text));
-                    continue;
-                }
-            };
-            inputs.data.push(Data { name, documents });
-        }
-        Ok(inputs)
     }
 
     /// One evaluation of files, with the packages of the record's module.
     fn evaluate(
-        record: &Record<'_>,
+        &self,
         files: &[(&str, &str)],
         expression: Option<&str>,
     ) -> Result<(Evaluation, Node), Errors> {
-        evaluate_with(&packages(record), files, expression, &[])
-    }
-
-    fn expression(&self) -> Option<&str> {
-        self.expressions.first().copied()
+        match too_new(self.record, files) {
+            Some(errors) => Err(errors),
+            None => evaluate_with(&packages(self.record), files, expression, &[]),
+        }
     }
 
     /// One evaluation of all CUE files and `data`.
-    fn unified(
-        &self,
-        record: &Record<'_>,
-        inputs: &Inputs<'_>,
-        data: &[(&str, &str)],
-    ) -> Result<(Evaluation, Node), Errors> {
-        if let Some(schema) = self.schema {
+    fn unified(&self, data: &[(&str, &str)]) -> Result<(Evaluation, Node), Errors> {
+        if let Some(schema) = &self.arguments.schema {
             let texts: Vec<String> = data.iter().map(|(_, text)| format!("({text})")).collect();
             let expression = format!("({schema}) & {}", texts.join(" & "));
-            return Self::evaluate(record, &inputs.cue, Some(&expression));
+            return self.evaluate(&self.inputs.cue(), Some(&expression));
         }
-        let mut files = inputs.cue.clone();
-        files.extend(data);
-        // The order of the command line decides about the order of fields.
-        files.sort_by_key(|(name, _)| inputs.names.iter().position(|other| other == name));
-        Self::evaluate(record, &files, self.expression())
+        let mut files = self.inputs.cue();
+        let package = files.iter().find_map(|(name, text)| package_of(name, text));
+        let clause = package.map(|package| format!("package {package}\n")).unwrap_or_default();
+        let data: Vec<(&str, String)> =
+            data.iter().map(|(name, text)| (*name, format!("{clause}{text}"))).collect();
+        files.extend(data.iter().map(|(name, text)| (*name, text.as_str())));
+        files.sort_by_key(|(name, _)| self.inputs.position(name));
+        self.evaluate(&files, self.arguments.expression())
     }
 
-    fn vet(&self, record: &Record<'_>, inputs: &Inputs<'_>) -> Result<Json, Errors> {
-        let mut checks = Vec::new();
-        if inputs.data.is_empty() {
-            checks.push(Vec::new());
-        }
-        for file in &inputs.data {
-            for document in &file.documents {
-                checks.push(vec![(file.name, document.as_str())]);
+    /// What stands above printed CUE.
+    fn clause(&self) -> Result<String, Errors> {
+        let Some(package) = &self.arguments.package else { return Ok(String::new()) };
+        // Where data are added to a package it has to be that one.
+        let joined = if self.inputs.data.is_empty() { &[][..] } else { &self.inputs.cue[..] };
+        for (name, text) in joined {
+            if let Some(other) = package_of(name, text).filter(|it| it != package) {
+                let message = format!("{name} is of package {other}, not {package}");
+                return Err(one_error(Class::Eval, message));
             }
         }
+        Ok(format!("package {package}\n\n"))
+    }
+
+    fn vet(&self) -> Result<Json, Errors> {
+        let documents = self.inputs.documents();
+        let expression = self.arguments.expression();
+        // What has a place of its own is one value with the rest.
+        let checks: Vec<&[(&str, &str)]> = match documents.is_empty() || self.is_placed() {
+            true => vec![&documents[..]],
+            false => documents.chunks(1).collect(),
+        };
         for data in checks {
-            let concrete = self.concrete.unwrap_or(!data.is_empty());
-            let (mut evaluation, node) = match (self.schema, &data[..]) {
-                (None, &[(name, document)]) => {
+            let concrete = self.arguments.concrete.unwrap_or(!data.is_empty());
+            let (mut evaluation, node) = match (&self.arguments.schema, data) {
+                (None, &[(name, document)]) if !self.is_placed() => {
                     // The data are a value of their own: what closes the schema closes them out.
-                    let (mut evaluation, root) =
-                        Self::evaluate(record, &inputs.cue, self.expression())?;
+                    let (mut evaluation, root) = self.evaluate(&self.inputs.cue(), expression)?;
                     let (mut other, value) = evaluate(&[(name, document)], None, &[])?;
                     let value = other.export(value)?;
                     let both = Tree::Unify(vec![Tree::Node(root), Tree::Data(value)]);
                     let node = evaluation.build(&both);
                     (evaluation, node)
                 }
-                _ => self.unified(record, inputs, &data)?,
+                _ => self.unified(data)?,
             };
             evaluation.validate(node, concrete)?;
             // Without -c, `vet` passes only if the incomplete rest is wanted so.
-            if self.concrete.is_none()
+            if self.arguments.concrete.is_none()
                 && !concrete
                 && let Err(errors) = evaluation.validate(node, true)
             {
@@ -224,25 +168,32 @@ impl<'a> Command<'a> {
         Ok(Json::object([("valid", true.into())]))
     }
 
-    fn export(&self, record: &Record<'_>, inputs: &Inputs<'_>) -> Result<Json, Errors> {
-        let data: Vec<(&str, &str)> = inputs
-            .data
-            .iter()
-            .flat_map(|file| file.documents.iter().map(|text| (file.name, text.as_str())))
-            .collect();
-        if inputs.cue.is_empty() && data.is_empty() {
+    fn is_placed(&self) -> bool {
+        !self.arguments.places.is_empty()
+    }
+
+    fn export(&self) -> Result<Json, Errors> {
+        let data = self.inputs.documents();
+        if self.inputs.cue.is_empty() && data.is_empty() {
             return Ok(Json::object([("stream", Json::Array(Vec::new()))]));
         }
-        let (mut evaluation, node) = self.unified(record, inputs, &data)?;
+        let clause = self.clause()?;
+        let (mut evaluation, node) = self.unified(&data)?;
         let value = evaluation.export(node)?;
-        match (self.out, record.kind()) {
-            (Some("yaml"), _) => Ok(text(yaml_text(&value)?)),
-            (Some("text"), _) => Ok(text(value.as_str().unwrap_or_default().to_owned())),
-            (Some("toml"), _) => {
+        let value = sorted(&mut evaluation, node, value);
+        match self.arguments.out.as_deref() {
+            Some("yaml") => Ok(text(yaml_text(&value)?)),
+            Some("text") => Ok(text(value.as_str().unwrap_or_default().to_owned())),
+            Some("binary") => match &value {
+                Value::Bytes(bytes) => Ok(text(String::from_utf8_lossy(bytes).into_owned())),
+                value => Ok(text(value.as_str().unwrap_or_default().to_owned())),
+            },
+            Some("jsonl") => Ok(text(value.to_json_text())),
+            Some("toml") => {
                 let marshalled = call("encoding/toml", "Marshal(in)", &value)?;
                 Ok(text(marshalled.as_str().unwrap_or_default().to_owned()))
             }
-            (Some("cue"), _) => {
+            Some("cue") => {
                 let options = print::Options {
                     defaults: true,
                     definitions: false,
@@ -250,127 +201,87 @@ impl<'a> Command<'a> {
                     optional: false,
                     docs: true,
                     braces: false,
+                    short: true,
                     indent: Indent::Tab,
                 };
-                Ok(text(print::print(&mut evaluation, node, options)))
+                Ok(text(clause + &print::print(&mut evaluation, node, options)))
             }
-            (None | Some("json"), _) => Ok(exported(Ok(value))),
-            (Some(out), _) => {
-                Ok(Json::object([("unsupported", format!("export to {out}").into())]))
-            }
+            None | Some("json") => Ok(exported(Ok(value))),
+            Some(out) if out.starts_with("xml") => Err(one_error(Class::Eval, "XML is read only")),
+            Some(out) => Ok(Json::object([("unsupported", format!("export to {out}").into())])),
         }
     }
 
-    fn show(&self, record: &Record<'_>, inputs: &Inputs<'_>) -> Result<Json, Errors> {
-        let data: Vec<(&str, &str)> = inputs
-            .data
-            .iter()
-            .flat_map(|file| file.documents.iter().map(|text| (file.name, text.as_str())))
-            .collect();
-        let (mut evaluation, node) = self.unified(record, inputs, &data)?;
-        if matches!(record.kind(), "valid" | "error") {
-            let concrete = self.concrete.unwrap_or(self.out == Some("json"));
+    fn show(&self) -> Result<Json, Errors> {
+        let Arguments { verb, concrete, ignore, hidden, optional, short, .. } = self.arguments;
+        let clause = self.clause()?;
+        let (mut evaluation, node) = self.unified(&self.inputs.documents())?;
+        if matches!(self.record.kind(), "valid" | "error") {
+            let concrete = concrete.unwrap_or(self.arguments.out.as_deref() == Some("json"));
             evaluation.validate(node, concrete)?;
             return Ok(Json::object([("valid", true.into())]));
         }
-        match (self.verb, self.out) {
+        match (verb, self.arguments.out.as_deref()) {
             (_, Some("json")) => return Ok(exported(Ok(evaluation.export(node)?))),
             (_, Some("yaml")) => return Ok(text(yaml_text(&evaluation.export(node)?)?)),
             (Verb::Eval, None | Some("cue")) => {}
-            (Verb::Def, None) if self.expression().is_some() => {
+            (Verb::Def, None | Some("cue")) if self.arguments.expression().is_some() => {
                 return Ok(definition(&mut evaluation, node));
             }
-            (Verb::Def, None) => return definitions(record, inputs, &mut evaluation, node),
+            (Verb::Def, None | Some("cue")) => {
+                return self.definitions(&mut evaluation, node);
+            }
             (verb, out) => {
                 let reason = format!("{verb:?} to {out:?}");
                 return Ok(Json::object([("unsupported", reason.into())]));
             }
         }
-        if !self.ignore {
-            evaluation.validate(node, self.concrete.unwrap_or(false))?;
+        if !ignore {
+            evaluation.validate(node, concrete.unwrap_or(false))?;
         }
         let options = print::Options {
             defaults: true,
-            definitions: !self.concrete.unwrap_or(false),
-            hidden: self.hidden,
-            optional: self.optional,
+            definitions: !concrete.unwrap_or(false),
+            hidden,
+            optional,
             docs: false,
             braces: false,
+            short,
             indent: Indent::Spaces(4),
         };
-        Ok(text(print::print(&mut evaluation, node, options)))
+        Ok(text(clause + &print::print(&mut evaluation, node, options)))
+    }
+
+    /// `cue def`: the source, as far as it needs no simplification.
+    fn definitions(&self, evaluation: &mut Evaluation, node: Node) -> Result<Json, Errors> {
+        evaluation.validate(node, false)?;
+        if !self.inputs.data.is_empty() || self.arguments.schema.is_some() {
+            let reason = format!("{}: cue def with data", self.record.id());
+            return Ok(Json::object([("unsupported", reason.into())]));
+        }
+        let package = self.arguments.package.as_deref();
+        Ok(text(definitions::print(&self.inputs.cue(), package, evaluation, node)))
     }
 }
 
-/// The files of a package that an argument names: a folder below `base` or an import path of the module, and behind a colon the
-/// package, if the folder has several. Files of that package in folders above it belong to it, as far as the module goes.
-fn package<'r>(
-    record: &Record<'r>,
-    base: &str,
-    argument: &str,
-) -> Result<Vec<(&'r str, &'r str)>, Errors> {
-    let is_part = |name: &str| {
-        let stem = name.strip_suffix(".cue").unwrap_or("_");
-        !stem.starts_with(['_', '.']) && !stem.ends_with("_tool") && !stem.ends_with("_test")
-    };
-    let files = |of: &str| {
-        let named = record.files().filter_map(|(path, text)| {
-            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-            // No tags are set, so an attribute that asks for one leaves its file out.
-            let is_left_out = text.starts_with("@if(") && !text.starts_with("@if(!");
-            (folder == of && is_part(name) && !is_left_out).then_some((path, text))
-        });
-        let named = named.filter_map(|(path, text)| Some((package_of(path, text)?, path, text)));
-        named.collect::<Vec<_>>()
-    };
-    let (place, name) = argument.rsplit_once(':').map_or((argument, None), |(a, b)| (a, Some(b)));
-    let module = module_of(record);
-    let (place, _) = place.split_once('@').unwrap_or((place, ""));
-    let (folder, last) = match (place, place.strip_prefix("./")) {
-        ("" | ".", _) => (base.to_owned(), None),
-        (_, Some(below)) => (format!("{base}{below}"), None),
-        // An import path; its last element is the name of the package.
-        _ => match module.and_then(|module| place.strip_prefix(module)) {
-            Some(below) => (below.to_owned(), place.rsplit('/').next()),
-            None => return Err(one_error(Class::Eval, format!("no such file: {argument}"))),
-        },
-    };
-    let folder = folder.trim_matches('/');
-    let mut found = files(folder);
-    let mut names: Vec<String> = found.iter().map(|(name, ..)| name.clone()).collect();
-    names.retain(|it| name.is_none_or(|name| name == it));
-    names.sort_unstable();
-    names.dedup();
-    if names.len() > 1 && names.iter().any(|name| last == Some(name)) {
-        names.retain(|name| last == Some(name));
+/// A value with its fields in the order in which they are shown.
+fn sorted(evaluation: &mut Evaluation, node: Node, value: Value) -> Value {
+    match value {
+        Value::List(items) => {
+            let nodes = evaluation.elements(node);
+            let items = items.into_iter().zip(nodes);
+            Value::List(items.map(|(item, node)| sorted(evaluation, node, item)).collect())
+        }
+        Value::Struct(fields) => {
+            let shown = evaluation.fields(node, Which::default());
+            let shown = shown.into_iter().filter_map(|field| {
+                let value = fields.get(&field.label)?.clone();
+                Some((field.label, sorted(evaluation, field.node, value)))
+            });
+            shown.collect()
+        }
+        other => other,
     }
-    let [name] = &names[..] else {
-        return Err(one_error(Class::Eval, format!("{argument} names {} packages", names.len())));
-    };
-    found.retain(|(other, ..)| other == name);
-    let mut above = folder;
-    while module.is_some() && !above.is_empty() {
-        above = above.rsplit_once('/').map_or("", |(above, _)| above);
-        found.extend(files(above).into_iter().filter(|(other, ..)| other == name));
-    }
-    found.sort_by_key(|(_, path, _)| *path);
-    Ok(found.into_iter().map(|(_, path, text)| (path, text)).collect())
-}
-
-/// `cue def`: the source with its comments, as far as one file that needs no simplification goes.
-fn definitions(
-    record: &Record<'_>,
-    inputs: &Inputs<'_>,
-    evaluation: &mut Evaluation,
-    node: Node,
-) -> Result<Json, Errors> {
-    let [(name, source)] = inputs.cue[..] else {
-        let reason = format!("{}: cue def of several files", record.id());
-        return Ok(Json::object([("unsupported", reason.into())]));
-    };
-    evaluation.validate(node, false)?;
-    let (file, _) = cue_syntax::parse(name, source, &cue_syntax::ParseLimits::default());
-    Ok(text(cue_syntax::format(&file)))
 }
 
 /// `cue def -e`: a value by itself; one that is closed needs a definition around it to stay so.
@@ -383,6 +294,7 @@ fn definition(evaluation: &mut Evaluation, node: Node) -> Json {
         optional: true,
         docs: true,
         braces: closed,
+        short: true,
         indent: Indent::Tab,
     };
     let shown = print::print(evaluation, node, options);
@@ -393,55 +305,7 @@ fn text(text: String) -> Json {
     Json::object([("text", text.into())])
 }
 
-fn json_text(name: &str, text: &str) -> Result<String, Errors> {
-    match serde_json::from_str::<&serde_json::value::RawValue>(text) {
-        Ok(raw) => Ok(raw.get().to_owned()),
-        Err(error) => Err(one_error(Class::Parse, format!("{name}: {error}"))),
-    }
-}
-
-/// Runs a function of `encoding/yaml` on one argument.
-fn yaml(function: &str, argument: &Value) -> Result<Value, Errors> {
-    call("encoding/yaml", function, argument)
-}
-
-/// Runs a function of a package on one argument.
-fn call(package: &str, function: &str, argument: &Value) -> Result<Value, Errors> {
-    let source = format!("import p \"{package}\"\nout: p.{function}\nin: _\n");
-    let files = [("call.cue", source.as_str())];
-    let (mut evaluation, root) = evaluate(&files, None, &[("in", argument)])?;
-    match evaluation.lookup(root, "out") {
-        Some(node) => evaluation.export(node),
-        None => Err(one_error(Class::Eval, "no result")),
-    }
-}
-
-fn toml_document(name: &str, text: &str) -> Result<String, Errors> {
-    let value = call("encoding/toml", "Unmarshal(in)", &Value::from(text))
-        .map_err(|errors| one_error(Class::Parse, format!("{name}: {errors}")))?;
-    Ok(data(&value).to_string())
-}
-
-fn yaml_documents(name: &str, text: &str) -> Result<Vec<String>, Errors> {
-    // One document is the rule; a stream has separators.
-    let separated = text.trim_start().starts_with("---") || text.contains("\n---");
-    let parts: Vec<&str> = match separated {
-        true => text.split("\n---").map(|part| part.trim_start_matches("---")).collect(),
-        false => vec![text],
-    };
-    let mut documents = Vec::new();
-    if text.trim().is_empty() {
-        return Ok(vec!["*null | _".to_owned()]);
-    }
-    for part in parts.iter().filter(|part| parts.len() == 1 || !part.trim().is_empty()) {
-        let value = yaml("Unmarshal(in)", &Value::from(*part))
-            .map_err(|errors| one_error(Class::Parse, format!("{name}: {errors}")))?;
-        documents.push(data(&value).to_string());
-    }
-    Ok(documents)
-}
-
 fn yaml_text(value: &Value) -> Result<String, Errors> {
-    let text = yaml("Marshal(in)", value)?;
+    let text = call("encoding/yaml", "Marshal(in)", value)?;
     Ok(text.as_str().unwrap_or_default().to_owned())
 }

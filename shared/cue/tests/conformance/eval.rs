@@ -47,6 +47,26 @@ pub(crate) fn module_of<'r>(record: &Record<'r>) -> Option<&'r str> {
     Some(path.split_once('@').map_or(path, |(path, _)| path))
 }
 
+/// Whether a file calls `error`, which came with v0.14, in a module of an older language.
+pub(crate) fn too_new(record: &Record<'_>, files: &[(&str, &str)]) -> Option<Errors> {
+    let module = record.file("cue.mod/module.cue")?;
+    let (_, version) = module.split_once("version:")?;
+    let version = version.trim_start().strip_prefix("\"v0.")?;
+    let minor = version.split('.').next()?.parse::<u32>().ok()?;
+    let is_called = |text: &str| {
+        let (file, _) = cue_syntax::parse("", text, &cue_syntax::ParseLimits::default());
+        file.ast.all_exprs().any(|expr| match expr {
+            cue_syntax::ast::Expr::Call(function, _) => match file.ast.expr(function) {
+                cue_syntax::ast::Expr::Ident(name) => file.ast.str(name) == "error",
+                _ => false,
+            },
+            _ => false,
+        })
+    };
+    (minor < 14 && files.iter().any(|(_, text)| is_called(text)))
+        .then(|| one_error(Class::Compile, "error is not in the language of the module"))
+}
+
 /// The packages of a record's own module: an evaluator without modules gets them registered.
 pub(crate) fn packages(record: &Record<'_>) -> Packages {
     let mut packages = reference();
@@ -58,11 +78,13 @@ pub(crate) fn packages(record: &Record<'_>) -> Packages {
         if folder == "cue.mod" {
             continue;
         }
-        let path = match folder.strip_prefix("cue.mod/pkg/") {
-            Some(vendored) => vendored.to_owned(),
+        let copied = ["cue.mod/pkg/", "cue.mod/gen/", "cue.mod/usr/"];
+        let path = match copied.iter().find_map(|copies| folder.strip_prefix(copies)) {
+            Some(copied) => copied.to_owned(),
             None => format!("{module}/{folder}"),
         };
-        let Some(package) = package_of(name, text) else { continue };
+        // What is of no package by name cannot be imported.
+        let Some(package) = package_of(name, text).filter(|name| name != "_") else { continue };
         // Modules of records have one major version.
         for version in ["", "@v0"] {
             if path.ends_with(&format!("/{package}")) {
@@ -72,6 +94,17 @@ pub(crate) fn packages(record: &Record<'_>) -> Packages {
         }
     }
     packages
+}
+
+/// Runs a function of a package on one argument.
+pub(crate) fn call(package: &str, function: &str, argument: &Value) -> Result<Value, Errors> {
+    let source = format!("import p \"{package}\"\nout: p.{function}\nin: _\n");
+    let files = [("call.cue", source.as_str())];
+    let (mut evaluation, root) = evaluate(&files, None, &[("in", argument)])?;
+    match evaluation.lookup(root, "out") {
+        Some(node) => evaluation.export(node),
+        None => Err(one_error(Class::Eval, "no result")),
+    }
 }
 
 /// As [`evaluate`], with more packages than the standard ones.
@@ -84,7 +117,8 @@ pub(crate) fn evaluate_with(
     let extra = expression.map(|expression| {
         let package = files.iter().find_map(|(name, text)| package_of(name, text));
         let clause = package.map(|name| format!("package {name}\n")).unwrap_or_default();
-        format!("{clause}{EXPRESSION}: ({expression})\n")
+        let imports = super::imports::imports(expression, files);
+        format!("{clause}{imports}{EXPRESSION}: ({expression})\n")
     });
     let mut files = files.to_vec();
     if let Some(extra) = &extra {
@@ -120,6 +154,9 @@ pub(crate) fn exported(result: Result<Value, Errors>) -> Json {
 
 /// The whole instance, or the record's expression, as JSON.
 pub(crate) fn export(record: &Record<'_>) -> Json {
+    if let Some(errors) = too_new(record, &record.loaded()) {
+        return failure(&errors);
+    }
     let outcome = evaluate_with(&packages(record), &record.loaded(), record.json.str("expr"), &[]);
     exported(outcome.and_then(|(mut evaluation, node)| evaluation.export(node)))
 }
@@ -133,6 +170,7 @@ pub(crate) fn syntax(record: &Record<'_>) -> Json {
         optional: true,
         docs: true,
         braces: true,
+        short: false,
         indent: cue_syntax::Indent::Tab,
     };
     match evaluate_with(&packages(record), &record.loaded(), record.json.str("expr"), &[]) {

@@ -2,21 +2,27 @@
 //!
 //! Two users share this module: the test target beside it, and `cargo xtask answers cue`.
 
+mod arguments;
 mod command;
+mod definitions;
+mod embed;
 mod eval;
+mod imports;
 pub(crate) mod json;
+mod load;
+mod package;
 mod print;
 pub(crate) mod record;
 mod syntax;
+mod tags;
 mod tree;
 
 use json::Json;
 use record::Record;
 
-/// Whether a file of a module turns on an experiment of the reference.
+/// Whether a file turns on an experiment of the reference.
 fn experiments(record: &Record<'_>) -> bool {
-    record.json.strings("needs").contains(&"module")
-        && record.files().any(|(_, text)| text.lines().any(|l| l.starts_with("@experiment(")))
+    record.files().any(|(_, text)| text.lines().any(|l| l.starts_with("@experiment(")))
 }
 
 /// Answers one record of any category: the keys of its `expect`, or `error` and `class`, or

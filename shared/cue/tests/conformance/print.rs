@@ -5,8 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use cue::{Description, Evaluation, Form, Kind, Marker, Node, Value};
-use cue_syntax::{Indent, ParseLimits, format_with, parse, quote, quote_bytes, quote_lines};
+use cue::{Class, Description, Evaluation, Form, Kind, Marker, Node, Value};
+use cue_syntax::ast::Expr;
+use cue_syntax::{
+    Indent, ParseLimits, format_short, format_with, parse, quote, quote_bytes, quote_lines,
+};
 
 /// What is shown.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) docs: bool,
     /// A struct at the top has braces.
     pub(crate) braces: bool,
+    /// Other structs of one field have none.
+    pub(crate) short: bool,
     pub(crate) indent: Indent,
 }
 
@@ -41,7 +46,11 @@ pub(crate) fn print(evaluation: &mut Evaluation, node: Node, options: Options) -
         text = format!("{}\n{text}", clauses.concat());
     }
     let (file, errors) = parse("value", &text, &ParseLimits::default());
-    if errors.is_empty() { format_with(&file, options.indent) } else { text }
+    match errors.is_empty() {
+        true if options.short => format_short(&file, options.indent),
+        true => format_with(&file, options.indent),
+        false => text,
+    }
 }
 
 struct Printer<'a> {
@@ -76,7 +85,32 @@ impl Printer<'_> {
                 return format!("_|_ // {error}{more}\n");
             }
             if !sources.is_empty() && arcs.is_empty() {
+                let packages = sources.iter().flat_map(|source| super::imports::mentioned(source));
+                self.imports.extend(packages.map(str::to_owned));
                 return sources.join(" & ");
+            }
+        }
+        if own.is_some() && !self.options.defaults {
+            // Validators that do not know yet stand before the list that they wait for.
+            let validators: Vec<&str> = sources
+                .iter()
+                .map(|source| source.as_str())
+                .filter(|source| source.ends_with(')') && source.contains('.'))
+                .collect();
+            if !validators.is_empty() && arcs.iter().all(|arc| is_index(&arc.label)) {
+                for source in &validators {
+                    let packages = super::imports::mentioned(source);
+                    self.imports.extend(packages.into_iter().map(str::to_owned));
+                }
+                let validators = validators.join(" & ");
+                let written = sources.iter().find(|source| source.starts_with('['));
+                let written = written.map(|source| references(source)).unwrap_or_default();
+                let elements = arcs.iter().enumerate().map(|(at, arc)| {
+                    let reference = written.get(at).cloned().flatten();
+                    reference.unwrap_or_else(|| self.element(arc.node))
+                });
+                let elements: Vec<String> = elements.collect();
+                return format!("{validators} & [{}]", elements.join(", "));
             }
         }
         if let Some(Form::Any(alternatives)) = form {
@@ -120,7 +154,9 @@ impl Printer<'_> {
                     }
                 }
             }
-            let value = self.node(arc.node);
+            let endless =
+                (arc.marker == Marker::Optional).then(|| self.endless(arc.node)).flatten();
+            let value = endless.unwrap_or_else(|| self.node(arc.node));
             text.push_str(&format!("{}{marker} {value}", arc.label));
             fields.push(text);
         }
@@ -148,6 +184,20 @@ impl Printer<'_> {
         let lines = before.into_iter().chain(fields).chain(after);
         let lines: Vec<String> = lines.map(|line| line.trim_end().to_owned()).collect();
         format!("{{\n{}\n}}", lines.join("\n"))
+    }
+
+    /// An optional field that goes on without end is shown as what it refers to, and by name within
+    /// that.
+    fn endless(&mut self, node: Node) -> Option<String> {
+        let description = self.evaluation.describe(node);
+        let error = description.error.filter(|error| !error.message.is_empty())?;
+        let [source] = &description.sources[..] else { return None };
+        if error.class != Class::StructuralCycle {
+            return None;
+        }
+        let root = self.evaluation.root();
+        let target = self.evaluation.lookup(root, source).filter(|it| !self.above.contains(it));
+        Some(target.map_or_else(|| source.to_string(), |target| self.node(target)))
     }
 
     fn list(&mut self, elements: &[Node]) -> String {
@@ -226,6 +276,22 @@ impl Printer<'_> {
             Form::Node(node) => self.node(node),
         }
     }
+}
+
+/// The elements of a list as they are written, where they are nothing but references.
+fn references(list: &str) -> Vec<Option<String>> {
+    let text = format!("_: {list}");
+    let (file, _) = parse("list", &text, &ParseLimits::default());
+    let elements = file.ast.all_exprs().find_map(|expr| match expr {
+        Expr::List(elements) => Some(elements),
+        _ => None,
+    });
+    let elements = elements.map(|list| file.ast.exprs(list).collect::<Vec<_>>());
+    let shown = elements.unwrap_or_default().into_iter().map(|id| match file.ast.expr(id) {
+        Expr::Ident(_) | Expr::Selector(..) => Some(file.text(file.ast.span(id)).to_owned()),
+        _ => None,
+    });
+    shown.collect()
 }
 
 fn is_index(label: &str) -> bool {
