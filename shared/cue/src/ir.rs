@@ -325,9 +325,29 @@ pub(crate) struct Ir {
     pub(crate) conditional_defs: bool,
 }
 
+/// Packages of which no function gives a struct; in `regexp` those do that find named parts.
+const FIELDLESS: [&str; 5] = ["list", "math", "path", "strconv", "strings"];
+
 impl Ir {
     /// Whether the value of an expression may have fields; scalars and lists have none.
     pub(crate) fn may_bring_fields(&self, e: ExprId) -> bool {
+        if let Expr::Call(id) = self.expr(e) {
+            return match self.calls[id.idx()].callee {
+                Callee::Core(core) => {
+                    matches!(
+                        core,
+                        Core::Close | Core::And | Core::Or | Core::MatchN | Core::MatchIf
+                    )
+                }
+                Callee::Std(id) => {
+                    let function = &self.builtins[id.idx()];
+                    let package = function.package.as_str();
+                    let named = function.name.contains("Named");
+                    !FIELDLESS.contains(&package) && (package != "regexp" || named)
+                }
+                Callee::Expr(_) => true,
+            };
+        }
         !matches!(
             self.expr(e),
             Expr::Null

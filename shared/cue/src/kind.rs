@@ -70,7 +70,6 @@ impl Kind {
         const NAMES: [(Kind, &str); 10] = [
             (Kind::NULL, "null"),
             (Kind::BOOL, "bool"),
-            (Kind::NUMBER, "number"),
             (Kind::INT, "int"),
             (Kind::FLOAT, "float"),
             (Kind::STRING, "string"),
@@ -78,6 +77,7 @@ impl Kind {
             (Kind::FUNC, "func"),
             (Kind::LIST, "list"),
             (Kind::STRUCT, "struct"),
+            (Kind::NUMBER, "number"),
         ];
         let number = self.contains(Self::NUMBER);
         NAMES

@@ -1,6 +1,6 @@
 //! Small cases of the evaluator, by concern. The conformance material covers the rest.
 
-use crate::{Answer, Call, Evaluation, Host, Limits, Packages, Program, Tree, Value};
+use crate::{Answer, Call, Evaluation, Host, Kind, Limits, Packages, Program, Tree, Value};
 use expect_test::{Expect, expect};
 
 /// Exports a text, errors as the reference prints them.
@@ -286,6 +286,18 @@ fn trees_unify_nodes_and_data() {
     let node = evaluation.build(&patch);
     let value = evaluation.export(node).unwrap();
     assert_eq!(value.to_json_text(), r#"{"l":[{"a":1,"b":2}],"s":"y"}"#);
+}
+
+#[test]
+fn kinds_are_named_in_the_order_of_the_reference() {
+    for (kind, name) in [
+        (Kind::INT, "int"),
+        (Kind::INT | Kind::STRING, "(int|string)"),
+        (Kind::NUMBER | Kind::STRING, "(string|number)"),
+        (Kind::TOP.without(Kind::NULL), "(bool|string|bytes|func|list|struct|number)"),
+    ] {
+        assert_eq!(kind.to_string(), name);
+    }
 }
 
 struct Echo(Vec<String>);

@@ -6,12 +6,15 @@
 //! left then, the note explains the first.
 //!
 //! cue-eval-11: a comprehension that adds nothing says nothing. In the reference the fields of a literal
-//! in it make a struct of the field that the literal is the value of: `d: _, if false {d: {f: 1}}`. With
+//! in it make a struct of the field that the literal is the value of: `d: _, if false {d: {f: 1}}`, and those of its
+//! body one of the field that it stands in: `d: int, d: {if false {f: 1}}`. With
 //! `{f: 1} & _` in place of `{f: 1}`, which means the same, they do not.
 //!
 //! cue-eval-12: the reference takes all of `close({c: bool, if c {a: 1}})` for unknown as long as a guard
 //! or a name in the literal is. With `{close({}), c: bool, if c {a: 1}}`, which is closed over the same
 //! fields, it does not.
+
+use std::ops::Range;
 
 use cue_syntax::File;
 use cue_syntax::ast::{BinaryOp, DeclKind, Expr, ExprId, Label, Part};
@@ -22,7 +25,7 @@ use crate::syntax::{Edit, children, declarations, parsed, range};
 /// The note whose way round [`lifted`] goes.
 pub(crate) const OPERANDS: &str = "cue-eval-10";
 
-/// The note whose way round [`unread`] goes.
+/// The note whose way round [`unread`] and [`unread_bodies`] go.
 pub(crate) const GUARDED: &str = "cue-eval-11";
 
 /// The note whose way round [`unclosed`] goes.
@@ -30,21 +33,32 @@ pub(crate) const CLOSED: &str = "cue-eval-12";
 
 /// Programs that mean the same as this one and go round what a note is about, or several notes.
 pub(crate) fn ways_round(program: &Program, selected: bool) -> Vec<(&'static str, Program)> {
+    type Rewriting<'a> = &'a dyn Fn(&Program) -> Option<Program>;
+    let operands: Rewriting<'_> = &|program| lifted(program, false);
+    let selected: Option<Rewriting<'_>> =
+        if selected { Some(&|program| lifted(program, true)) } else { None };
     let mut ways = Vec::new();
-    for (note, rewritten) in [
-        (CLOSED, &unclosed as &dyn Fn(&Program) -> Option<Program>),
-        (GUARDED, &unread),
-        (OPERANDS, &|program| lifted(program, selected)),
+    for (note, rewritings) in [
+        (CLOSED, [Some(&unclosed as Rewriting<'_>), None]),
+        (GUARDED, [Some(&unread), None]),
+        (GUARDED, [Some(&unread_bodies), None]),
+        (OPERANDS, [Some(operands), selected]),
     ] {
         // What goes round a note goes round it after the others, too.
         let more: Vec<_> = std::iter::once(program)
             .chain(ways.iter().map(|(_, way)| way))
-            .filter_map(|way| Some((note, rewritten(way)?)))
+            .flat_map(|way| {
+                let rewritten = rewritings.into_iter().flatten().filter_map(|rewrite| rewrite(way));
+                rewritten.map(|way| (note, way)).collect::<Vec<_>>()
+            })
             .collect();
         ways.extend(more);
     }
     ways
 }
+
+/// What the names of lifted operands begin with.
+const LIFTED: &str = "_lifted";
 
 /// Edits of one program at the most.
 const MAX_EDITS: usize = 12;
@@ -52,7 +66,7 @@ const MAX_EDITS: usize = 12;
 /// The program with what is unified in expressions as fields of their own; `None` if there is
 /// nothing of the sort.
 /// What is selected from counts as an operand where asked for: there the reference has a value, and we
-/// have an error.
+/// have an error. Not all that is lifted need be what differs.
 fn lifted(program: &Program, selected: bool) -> Option<Program> {
     edited(program, |text, count| lift_one(text, count, selected))
 }
@@ -61,6 +75,12 @@ fn lifted(program: &Program, selected: bool) -> Option<Program> {
 /// there are none.
 fn unread(program: &Program) -> Option<Program> {
     edited(program, |text, _| unread_one(text))
+}
+
+/// The program with bodies of comprehensions that are not read for the fields they would add to what they stand in;
+/// `None` if there are none.
+fn unread_bodies(program: &Program) -> Option<Program> {
+    edited(program, |text, _| unread_body(text))
 }
 
 /// The program with what is closed while it waits for something written as a struct that embeds a closed one; `None` if
@@ -154,6 +174,22 @@ fn unread_one(text: &str) -> Option<String> {
     None
 }
 
+/// The body of one comprehension that declares fields embeds them, unified with `_`.
+fn unread_body(text: &str) -> Option<String> {
+    let file = parsed(text)?;
+    let ast = &file.ast;
+    declarations(&file).into_iter().flatten().find_map(|id| {
+        let DeclKind::Comprehension(one) = ast.decl(id).kind else { return None };
+        let body = ast.comprehension(one).body;
+        let Expr::Struct { decls, braces: true } = ast.expr(body) else { return None };
+        let declares = |decl| matches!(ast.decl(decl).kind, DeclKind::Field(_));
+        ast.decls(decls).any(declares).then_some(())?;
+        let at = range(ast.span(body));
+        let literal = text.get(at.clone())?;
+        Edit { at, text: format!("{{{literal} & _}}") }.apply(text)
+    })
+}
+
 /// One operand becomes a hidden field of the struct that it is written in, the first: the reference has run what
 /// constrains it when it comes to the others.
 fn lift_one(text: &str, count: usize, selected: bool) -> Option<String> {
@@ -176,10 +212,14 @@ fn lift_one(text: &str, count: usize, selected: bool) -> Option<String> {
                 .decls(decls)
                 .map(at)
                 .find(|decl| decl.start <= operand.start && operand.end <= decl.end)?;
-            Some((decl, ast.decls(decls).map(at).next()?))
+            // Behind those that were lifted before: it may refer to them.
+            let lifted =
+                |at: &Range<usize>| text.get(at.clone()).is_some_and(|t| t.starts_with(LIFTED));
+            let first = ast.decls(decls).map(at).find(|at| !lifted(at))?;
+            Some((decl, first))
         })
         .min_by_key(|(decl, _)| decl.len())?;
-    let name = format!("_lifted{count}");
+    let name = format!("{LIFTED}{count}");
     let value = text.get(operand.clone())?;
     let replaced = Edit { at: operand.clone(), text: name.clone() }.apply(text)?;
     Edit { at: around.start..around.start, text: format!("{name}: {value}\n") }.apply(&replaced)

@@ -65,49 +65,17 @@ impl Machine<'_> {
         }
         if let (Callee::Core(Core::Close), [arg]) = (callee, call.args.as_slice()) {
             // What leads back to the call adds nothing to it.
-            match self.check_closable(*arg, conj.env) {
-                Err(e) if self.class(e) == Class::StructuralCycle => {}
+            let closed = match self.check_closable(*arg, conj.env) {
+                Err(e) if self.class(e) == Class::StructuralCycle => *arg,
                 checked => checked?,
-            }
-            let conj = self.close_conj(v, conj, *arg);
+            };
+            let conj = self.close_conj(v, conj, closed);
             self.process(v, conj, false);
             return Ok(());
         }
         let val = self.call_of(callee, &call.args, e, conj.env)?;
         self.unify_val(v, val, conj);
         Ok(())
-    }
-
-    /// What is to be closed has to be known, and a struct.
-    fn check_closable(&mut self, arg: ExprId, env: EnvId) -> Res<()> {
-        let val = self.value(arg, env)?;
-        let any = match &val {
-            Val::Top => true,
-            Val::Node(w) => {
-                let w = self.deref(*w);
-                let vertex = self.v(w);
-                vertex.kind == Kind::TOP
-                    && vertex.phase == Phase::Settled
-                    && !vertex.is_struct
-                    && !vertex.is_list
-                    && vertex.extra.as_ref().is_none_or(|x| x.alts.is_empty())
-            }
-            _ => false,
-        };
-        if any {
-            return Err(self.text_err(Class::Eval, "struct argument must be concrete", arg));
-        }
-        // What can never be a struct need not be concrete to be wrong.
-        let never = match &val {
-            Val::Node(w) => !self.has_choice(*w) && !self.node_kind(*w).intersects(Kind::STRUCT),
-            val => !self.val_kind(val).intersects(Kind::STRUCT),
-        };
-        let val = if never { val } else { self.make_concrete(val, arg, "argument")? };
-        let kind = self.val_kind(&val);
-        if kind.is_bottom() || kind.intersects(Kind::STRUCT) {
-            return Ok(());
-        }
-        Err(self.arg_error("close", &val, 1, "struct", arg))
     }
 
     /// The list that an argument is, concrete at least in its length.
@@ -765,8 +733,17 @@ impl Machine<'_> {
                 Some(default) => self.val_kind(&default),
                 None => self.node_kind(w),
             };
-            let unknown = kind.is_bottom() || self.v(w).incomplete.is_some();
-            if !unknown && !kind.intersects(elem) {
+            // The first element that is not known or is wrong counts.
+            if kind.is_bottom() || self.v(w).incomplete.is_some() {
+                return Ok(());
+            }
+            if kind.intersects(elem) {
+                let vertex = self.v(w);
+                let known = vertex.atom.is_atom() || vertex.is_struct || vertex.is_list;
+                if !known && self.default_of(w).is_none_or(|default| !default.is_atom()) {
+                    return Ok(());
+                }
+            } else {
                 // Another alternative than the default may be one.
                 if self.node_kind(whole).intersects(elem) {
                     let text = format!(

@@ -21,24 +21,100 @@
 //! - `b` shows id 1. That is evidence for 1. For 2 it counts too: it came through the literal in which 2 is embedded.
 //! - `c` has only a conjunct without an id, which is evidence for nothing: `x.c: field not allowed`.
 
-use super::data::{ArcKind, CloseId, CloseNode, Conj, ErrId, Msg, OF_DEF, Phase, Req, Src, Vid};
+use super::data::{
+    ArcKind, CloseId, CloseNode, Conj, EnvId, ErrId, Msg, OF_DEF, Opening, Phase, Req, Res, Src,
+    Val, Vid,
+};
 use super::state::Machine;
 use crate::error::Class;
-use crate::ir::Expr;
+use crate::ir::{Expr, ExprId};
+use crate::kind::Kind;
 use crate::label::Label;
 use smallvec::SmallVec;
 
 impl Machine<'_> {
     /// An occurrence that closes.
     pub(crate) fn new_close(&mut self, parent: CloseId, embedded: bool) -> CloseId {
-        self.push_close(CloseNode { parent, embedded, plain: false })
+        self.push_close(CloseNode { parent, embedded, plain: false, binding: false, braces: false })
+    }
+
+    /// What is to be closed has to be known, and a struct. Of a choice the default is closed.
+    pub(super) fn check_closable(&mut self, arg: ExprId, env: EnvId) -> Res<ExprId> {
+        let mut val = self.value(arg, env)?;
+        let mut closed = arg;
+        let default = match &val {
+            Val::Node(w) => {
+                let w = self.deref(*w);
+                self.default_of(w)
+            }
+            _ => None,
+        };
+        if let Some(Val::Node(w)) = default {
+            self.settle(w);
+            val = self.node_val(w)?;
+            closed = self.chosen_of(w, arg).unwrap_or(arg);
+        }
+        let any = match &val {
+            Val::Top => true,
+            Val::Node(w) => {
+                let w = self.deref(*w);
+                let vertex = self.v(w);
+                vertex.kind == Kind::TOP
+                    && vertex.phase == Phase::Settled
+                    && !vertex.is_struct
+                    && !vertex.is_list
+                    && vertex.extra.as_ref().is_none_or(|x| x.alts.is_empty())
+            }
+            _ => false,
+        };
+        if any {
+            return Err(self.text_err(Class::Eval, "struct argument must be concrete", arg));
+        }
+        // What can never be a struct need not be concrete to be wrong.
+        let never = match &val {
+            Val::Node(w) => !self.has_choice(*w) && !self.node_kind(*w).intersects(Kind::STRUCT),
+            val => !self.val_kind(val).intersects(Kind::STRUCT),
+        };
+        let val = if never { val } else { self.make_concrete(val, arg, "argument")? };
+        let kind = self.val_kind(&val);
+        if kind.is_bottom() || kind.intersects(Kind::STRUCT) {
+            return Ok(closed);
+        }
+        Err(self.arg_error("close", &val, 1, "struct", arg))
+    }
+
+    /// The alternative that a vertex is made of and nothing else, if it is one of a choice that is written out.
+    fn chosen_of(&self, w: Vid, choice: ExprId) -> Option<ExprId> {
+        let Expr::Disj(id) = self.ir.expr(choice) else { return None };
+        let extra = self.v(w).extra.as_ref()?;
+        let &[((Src::Expr(of), _), i)] = extra.choices.as_slice() else { return None };
+        let alternative = self.ir.disjs[id.idx()].get(i as usize)?;
+        (of == choice).then_some(alternative.expr)
     }
 
     /// A literal or unification, which closes nothing itself.
     pub(crate) fn new_literal(&mut self, parent: CloseId, embedded: bool) -> CloseId {
         // A literal closes nothing. It is plain as long as nothing around it closes.
         let plain = self.is_plain(parent);
-        self.push_close(CloseNode { parent, embedded, plain })
+        self.push_close(CloseNode { parent, embedded, plain, binding: false, braces: false })
+    }
+
+    /// A literal as it is written.
+    pub(crate) fn new_braces(&mut self, parent: CloseId, embedded: bool) -> CloseId {
+        let plain = self.is_plain(parent);
+        self.push_close(CloseNode { parent, embedded, plain, binding: false, braces: true })
+    }
+
+    /// What a loop adds for one of its bindings.
+    pub(crate) fn new_binding(&mut self, loops: CloseId) -> CloseId {
+        let plain = self.is_plain(loops);
+        self.push_close(CloseNode {
+            parent: loops,
+            embedded: true,
+            plain,
+            binding: true,
+            braces: false,
+        })
     }
 
     /// Ids grow with each occurrence, and a parent always has a smaller one than what lies in it.
@@ -115,11 +191,19 @@ impl Machine<'_> {
         // through the literal that embeds, and not through the embedded occurrence, which allows
         // its own fields only.
         let mut cur = r;
+        let mut embedded = false;
         while !cur.is_none() {
             let node = self.s.close[cur.idx()];
-            if node.embedded && self.under(f, node.parent) && !self.under(f, cur) {
+            // What one binding of a loop says of a field is closed to what another says of it, unless it is embedded
+            // there: in `for x in l {a: #A & {b: 1}}` no binding may have the `b` of another.
+            if node.embedded
+                && (embedded || !node.binding)
+                && self.under(f, node.parent)
+                && !self.under(f, cur)
+            {
                 return Some(cur);
             }
+            embedded |= node.embedded && !node.braces;
             cur = node.parent;
         }
         None
@@ -194,7 +278,7 @@ impl Machine<'_> {
             return false;
         }
         let outer = self.v(self.v(v).parent).extra.as_ref();
-        let opens = || outer.is_some_and(|x| x.opens.iter().any(|o| self.is_evidence(*o, r)));
+        let opens = || outer.is_some_and(|x| x.opens.iter().any(|o| self.is_evidence(o.id, r)));
         if self.v(v).label.is_string() && !opens() {
             return false;
         }
@@ -224,14 +308,14 @@ impl Machine<'_> {
             // A definition as such: whatever declares the field is evidence enough. Only a field
             // that nobody declares has no conjunct.
             if req.id.is_none() {
-                return !self.v(w).conjs.is_empty() || extra.opens.contains(&req.id);
+                return !self.v(w).conjs.is_empty() || extra.opens.iter().any(|o| o.id == req.id);
             }
             // Evidence comes from a conjunct of the field, or from a `...` that came the same way.
             self.v(w)
                 .conjs
                 .iter()
                 .any(|c| self.is_evidence(c.close, req.id) && !self.is_embedded_too(w, c, req.id))
-                || extra.opens.iter().any(|o| self.is_evidence(*o, req.id))
+                || extra.opens.iter().any(|o| self.is_evidence(o.id, req.id))
         })
     }
 
@@ -256,22 +340,31 @@ impl Machine<'_> {
 
     /// Whether some requirement is not lifted by a `...`.
     pub(crate) fn is_closed(&self, v: Vid) -> bool {
-        self.is_held_to(v, |req| self.closes(v, req))
+        self.is_held_to(v, |req| self.closes(v, req), |_| true)
     }
 
     /// Whether nobody can say of a struct that it has a field which nobody declares. A definition that is `_`
-    /// allows the fields that are declared beside it. What is made to be selected from stays open.
+    /// allows the fields that are declared beside it, and a schema declares none. What is made to be selected from
+    /// stays open.
     pub(super) fn is_complete(&self, v: Vid) -> bool {
-        self.v(v).extra.as_ref().is_some_and(|x| !x.opened) && self.is_held_to(v, |_| true)
+        self.v(v).extra.as_ref().is_some_and(|x| !x.opened)
+            && self.is_held_to(v, |_| true, |opening| !opening.schema)
     }
 
     /// Whether one of the requirements that count is not lifted.
-    fn is_held_to(&self, v: Vid, counts: impl Fn(Req) -> bool) -> bool {
+    fn is_held_to(
+        &self,
+        v: Vid,
+        counts: impl Fn(Req) -> bool,
+        lifts: impl Fn(Opening) -> bool,
+    ) -> bool {
         self.v(v).extra.as_ref().is_some_and(|x| {
             x.reqs.iter().filter(|r| counts(**r)).any(|r| {
                 // A definition is as open as anything that it is put together of: what is embedded
                 // and closes has a requirement of its own.
-                !x.opens.iter().any(|o| r.id.is_none() || self.is_evidence(*o, r.id))
+                !x.opens
+                    .iter()
+                    .any(|o| lifts(*o) && (r.id.is_none() || self.is_evidence(o.id, r.id)))
             })
         })
     }

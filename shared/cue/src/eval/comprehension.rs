@@ -20,7 +20,8 @@
 //! because the round before made progress. A demand for the field `n` alone runs only tasks that may define it.
 
 use super::data::{
-    ArcKind, BODY, Conj, EnvId, ErrId, Msg, Phase, Res, Src, Task, TaskKind, TaskState, Val, Vid,
+    ArcKind, BODY, Conj, EnvId, ErrId, Msg, PART, Phase, Res, Src, Task, TaskKind, TaskState, Val,
+    Vid,
 };
 use super::state::{Assumed, Machine};
 use crate::error::Class;
@@ -231,7 +232,15 @@ impl Machine<'_> {
                 let guard = envs.as_slice() == [conj.env];
                 let mut asked = None;
                 if let Some(assumed) = assumed {
-                    let kept = self.keep_to_what_was_seen(v, id, &envs, assumed.at);
+                    // What a loop goes through has no more fields than it has seen; one that is declared with a marker
+                    // is none of them yet.
+                    let mut clauses = self.ir.comps[id.idx()].clauses.iter();
+                    let at = assumed.at;
+                    let loops = clauses.any(
+                        |clause| matches!(clause, Clause::For { source, .. } if *source == at),
+                    );
+                    let known = if loops { ArcKind::Optional } else { ArcKind::Member };
+                    let kept = self.keep_to_what_was_seen(v, id, &envs, assumed.at, known);
                     let declares = match kept {
                         Ok(()) => self.embeds_in_body(id),
                         Err(_) => self.declares_step(id, assumed.at),
@@ -244,9 +253,17 @@ impl Machine<'_> {
                 // For each binding the body is a conjunct of the struct, as if it were written
                 // there.
                 if not_given.is_none() || guard {
+                    let conj = Conj { flags: conj.flags | BODY, ..conj };
+                    // Several bindings stand beside each other, and all of them beside what the loop is in.
+                    let loops =
+                        (envs.len() > 1).then(|| self.new_literal(conj.close, conj.is_embedding()));
                     for env in envs {
-                        let conj = conj.with(Src::Expr(body), env);
-                        self.process(v, Conj { flags: conj.flags | BODY, ..conj }, false);
+                        let mut conj = conj.with(Src::Expr(body), env);
+                        if let Some(loops) = loops {
+                            conj.close = self.new_binding(loops);
+                            conj.flags |= PART;
+                        }
+                        self.process(v, conj, false);
                     }
                 }
                 // What is tested in a loop is not asked again.
@@ -265,7 +282,11 @@ impl Machine<'_> {
                     return Err(self.text_err(Class::Incomplete, text, decl.label));
                 }
                 let outer = std::mem::take(&mut self.s.assumed);
-                let outer_named = std::mem::replace(&mut self.s.named, v);
+                // What a name is put together of is taken as it has been said by then; a name that is nothing
+                // but a reference has to be known.
+                let made = matches!(self.ir.expr(decl.label), Expr::Interp(..) | Expr::Binary(..));
+                let named = if made { v } else { Vid::NONE };
+                let outer_named = std::mem::replace(&mut self.s.named, named);
                 let val = self.concrete(decl.label, conj.env, "dynamic field");
                 self.s.named = outer_named;
                 let assumed = std::mem::replace(&mut self.s.assumed, outer);
@@ -350,13 +371,15 @@ impl Machine<'_> {
         self.extra(v).changed.get_or_insert(e);
     }
 
-    /// A comprehension must not add what it has seen to be absent.
+    /// A comprehension must not add what it has seen to be absent, but may say more of what is `known`: declared at least
+    /// as this.
     fn keep_to_what_was_seen(
         &mut self,
         v: Vid,
         id: CompId,
         envs: &[EnvId],
         test: ExprId,
+        known: ArcKind,
     ) -> Res<()> {
         let ir = self.ir;
         let comp = &ir.comps[id.idx()];
@@ -372,8 +395,7 @@ impl Machine<'_> {
             return Ok(());
         }
         // Or only what is there is added.
-        let present =
-            |label: &Label| self.arc(v, *label).is_some_and(|w| self.v(w).arc == ArcKind::Member);
+        let present = |label: &Label| self.arc(v, *label).is_some_and(|w| self.v(w).arc <= known);
         if comp.labels.iter().all(present) {
             return Ok(());
         }
@@ -386,7 +408,7 @@ impl Machine<'_> {
                     for &env in envs {
                         let env = self.new_env(env, v, Label::new(body.0, LabelKind::Int));
                         let inner = self.run_clauses(nested, env)?;
-                        self.keep_to_what_was_seen(v, nested, &inner, test)?;
+                        self.keep_to_what_was_seen(v, nested, &inner, test, known)?;
                     }
                 }
                 return Ok(());

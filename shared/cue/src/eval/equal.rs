@@ -19,6 +19,30 @@ use crate::label::Label;
 use cue_syntax::ast::UnaryOp;
 use smallvec::SmallVec;
 
+/// What of structs is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parts {
+    /// Everything, with what closes them.
+    All,
+    /// Everything but optional fields.
+    Present,
+    /// Regular and required fields.
+    Regular,
+}
+
+impl Parts {
+    fn contain(self, label: Label, arc: ArcKind) -> bool {
+        match self {
+            Self::All => !label.is_let(),
+            Self::Present => !label.is_let() && arc != ArcKind::Optional,
+            Self::Regular => {
+                let is_regular = !label.is_let() && !label.is_def() && !label.is_hidden();
+                is_regular && arc != ArcKind::Optional
+            }
+        }
+    }
+}
+
 impl Machine<'_> {
     /// Elements of a list.
     pub(crate) fn list_elems(&mut self, v: Vid) -> Res<Vec<Vid>> {
@@ -56,11 +80,11 @@ impl Machine<'_> {
     pub(crate) fn same_alternative(&mut self, a: Vid, b: Vid) -> bool {
         let (a, b) = (self.deref(a), self.deref(b));
         let structs = self.v(a).is_struct || self.v(b).is_struct;
-        (!structs || self.has_reqs(a) == self.has_reqs(b)) && self.equal_nodes(a, b)
+        (!structs || self.has_reqs(a) == self.has_reqs(b)) && self.equal_nodes(a, b, Parts::All)
     }
 
     /// Structural equality of computed vertices.
-    pub(crate) fn equal_nodes(&mut self, a: Vid, b: Vid) -> bool {
+    pub(crate) fn equal_nodes(&mut self, a: Vid, b: Vid, parts: Parts) -> bool {
         let (a, b) = (self.chosen_or_self(a), self.chosen_or_self(b));
         if a == b {
             return true;
@@ -68,7 +92,7 @@ impl Machine<'_> {
         if self.enter().is_err() {
             return false;
         }
-        let equal = self.equal_inner(a, b);
+        let equal = self.equal_inner(a, b, parts);
         self.leave();
         equal
     }
@@ -81,7 +105,7 @@ impl Machine<'_> {
     }
 
     /// The parts of two values one by one, the fields at last.
-    fn equal_inner(&mut self, a: Vid, b: Vid) -> bool {
+    fn equal_inner(&mut self, a: Vid, b: Vid, parts: Parts) -> bool {
         // What is undecided is its alternatives, with their marks; what else is said of it has been unified with
         // each of them.
         let count = |m: &Self, v: Vid| m.v(v).extra.as_ref().map_or(0, |x| x.alts.len());
@@ -90,7 +114,7 @@ impl Machine<'_> {
             return false;
         }
         if n > 0 {
-            return self.equal_alternatives(a, b);
+            return self.equal_alternatives(a, b, parts);
         }
         // What is cheap to compare comes first. What is incomplete is equal to nothing: it may
         // still become anything.
@@ -118,7 +142,8 @@ impl Machine<'_> {
         }
         // The order of the fields is no part of the value.
         let fields = |m: &Self, v: Vid| -> Vec<(Label, Vid)> {
-            m.v(v).arcs.iter().filter(|(l, _)| !l.is_let()).copied().collect()
+            let arcs = m.v(v).arcs.iter().copied();
+            arcs.filter(|(label, w)| parts.contain(*label, m.v(*w).arc)).collect()
         };
         let (fa, fb) = (fields(self, a), fields(self, b));
         if fa.len() != fb.len() {
@@ -130,7 +155,7 @@ impl Machine<'_> {
                 return false;
             }
             let equal = match self.v(w).arc {
-                ArcKind::Member => self.same_alternative(w, u),
+                ArcKind::Member => self.same_part(w, u, parts),
                 ArcKind::Optional | ArcKind::Required => self.same_constraint(w, u),
             };
             if !equal {
@@ -138,6 +163,14 @@ impl Machine<'_> {
             }
         }
         true
+    }
+
+    /// Whether two fields or alternatives inside what is compared are the same value.
+    fn same_part(&mut self, a: Vid, b: Vid, parts: Parts) -> bool {
+        match parts {
+            Parts::All => self.same_alternative(a, b),
+            Parts::Present | Parts::Regular => self.equal_nodes(a, b, parts),
+        }
     }
 
     /// Whether two types are constrained alike: by the same bounds, and by the same other constraints in the same order.
@@ -154,14 +187,14 @@ impl Machine<'_> {
     }
 
     /// Whether two vertices that are undecided have the same alternatives.
-    fn equal_alternatives(&mut self, a: Vid, b: Vid) -> bool {
+    fn equal_alternatives(&mut self, a: Vid, b: Vid, parts: Parts) -> bool {
         let alts =
             |m: &Self, v: Vid| m.v(v).extra.as_ref().map(|x| x.alts.clone()).unwrap_or_default();
         let (p, q) = (alts(self, a), alts(self, b));
         p.iter().zip(&q).all(|(m, n)| {
             m.mode == n.mode
                 && match (&m.val, &n.val) {
-                    (Val::Node(m), Val::Node(n)) => self.same_alternative(*m, *n),
+                    (Val::Node(m), Val::Node(n)) => self.same_part(*m, *n, parts),
                     (m, n) => self.same_scalar(m, n),
                 }
         })
@@ -191,7 +224,7 @@ impl Machine<'_> {
         }
         let composed = |v: Vid| self.v(v).is_struct || self.v(v).is_list;
         if !composed(x) && !composed(y) {
-            return self.equal_nodes(x, y);
+            return self.equal_nodes(x, y, Parts::All);
         }
         if composed(x) != composed(y) {
             return false;

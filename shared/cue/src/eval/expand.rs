@@ -26,7 +26,8 @@
 
 use super::data::{
     ArcKind, CYCLIC, CloseId, Conj, Data, Deep, EMBED, ErrId, Forward, INHERITED, INLINE, LATE,
-    Mark, Msg, OF_BODY, Occurrence, PART, Phase, Req, Src, Task, TaskKind, TaskState, Val, Vid,
+    Mark, Msg, OF_BODY, Occurrence, Opening, PART, Phase, Req, Src, Task, TaskKind, TaskState, Val,
+    Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -525,11 +526,11 @@ impl Machine<'_> {
         Conj { src: Src::Expr(arg), close: id, flags, ..c }
     }
 
-    /// Notes that a conjunct allows any field.
-    pub(crate) fn open(&mut self, v: Vid, c: Conj) {
+    /// Notes that a conjunct allows any field, by its `...` or because it is a schema.
+    pub(crate) fn open(&mut self, v: Vid, c: Conj, schema: bool) {
         // Where nothing closes, nobody asks what is open.
         if !c.close.is_none() || self.v(v).extra.as_ref().is_some_and(|x| !x.reqs.is_empty()) {
-            self.extra(v).opens.push(c.close);
+            self.extra(v).opens.push(Opening { id: c.close, schema });
         }
     }
 

@@ -16,8 +16,8 @@
 //! pattern.
 
 use super::data::{
-    ArcKind, Conj, Data, EMBED, EnvId, INHERITED, Msg, OPTIONAL, Pattern, Res, Src, TaskKind, Val,
-    Vid,
+    ArcKind, BODY, Conj, Data, EMBED, EnvId, INHERITED, Msg, OPTIONAL, Pattern, Res, Src, TaskKind,
+    Val, Vid,
 };
 use super::state::Machine;
 use crate::error::Class;
@@ -38,7 +38,11 @@ impl Machine<'_> {
         // Where nothing is embedded, fields have the evidence that the literal has, and need no id
         // of their own.
         if !tmpl.embeds().is_empty() || !tmpl.comps().is_empty() || c.is_embedding() {
-            c.close = self.new_literal(c.close, c.is_embedding());
+            c.close = if c.flags & BODY == 0 {
+                self.new_braces(c.close, c.is_embedding())
+            } else {
+                self.new_literal(c.close, c.is_embedding())
+            };
         }
         self.note_structure(v, c);
         // A literal of embeddings alone is whatever they are: `{5}` is 5.
@@ -50,7 +54,7 @@ impl Machine<'_> {
         }
         if tmpl.open {
             self.vm(v).says_open = true;
-            self.open(v, c);
+            self.open(v, c, false);
         }
         for field in &tmpl.fields {
             self.insert_arc(

@@ -5,6 +5,7 @@
 //! are settled all the same, since one that has failed makes the call fail, needed or not.
 
 use super::data::{Conj, EnvId, Res, Val, Vid};
+use super::equal::Parts;
 use super::state::Machine;
 use crate::error::Class;
 use crate::ir::ExprId;
@@ -146,7 +147,7 @@ impl Machine<'_> {
                         (Some(wanted_key), Some(key)) => {
                             *wanted_key == key && self.same_besides_data(wanted, w)?
                         }
-                        _ => self.equal_nodes(wanted, w),
+                        _ => self.equal_nodes(wanted, w, Parts::Present),
                     };
                     // The key is gone, if not what was computed for it.
                     self.s.budget.release(held);
@@ -317,7 +318,7 @@ impl Machine<'_> {
                     let mut first = None;
                     for &other in &open {
                         self.step()?;
-                        if self.equal_nodes(elems[other], w) {
+                        if self.equal_nodes(elems[other], w, Parts::Regular) {
                             first = Some(other);
                             break;
                         }

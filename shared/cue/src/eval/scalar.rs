@@ -137,14 +137,14 @@ impl Machine<'_> {
                 // The schema says which fields there may be, so that the struct must be open to
                 // them.
                 if self.takes_schema(x) {
-                    self.open(v, c);
+                    self.open(v, c, true);
                 }
             }
             Val::Bound(..) | Val::Validator(_) => {
                 if let Val::Validator(x) = &val
                     && self.takes_schema(x)
                 {
-                    self.open(v, c);
+                    self.open(v, c, true);
                 }
                 let kind = self.val_kind(&val);
                 // As with `_`, what only has to match schemas may be anything.

@@ -24,7 +24,10 @@
 //!   budget says nothing about the value.
 
 use super::comprehension::NOT_GIVEN;
-use super::data::{ArcKind, Conj, EnvId, ErrId, Func, Msg, Phase, Res, Src, Val, Validator, Vid};
+use super::data::{
+    ArcKind, Conj, EnvId, ErrId, Func, Msg, Phase, Res, Src, TaskKind, TaskState, Val, Validator,
+    Vid,
+};
 use super::state::{Assumed, Machine};
 use crate::error::Class;
 use crate::ir::{Core, Expr, ExprId, Part};
@@ -409,6 +412,9 @@ impl Machine<'_> {
                 None => {}
             }
             if self.encloses_test(w) {
+                if self.has_failed_sibling()? {
+                    return Ok(false);
+                }
                 return Err(self.err_at(Class::Cycle, Msg::Enclosing(e), Vid::NONE, &[e]));
             }
             // Where an expression that stands for itself asks for a struct around it, that is not there yet.
@@ -472,6 +478,40 @@ impl Machine<'_> {
         let scalar = vertex.atom.is_atom() || !vertex.kind.intersects(Kind::STRUCT | Kind::LIST);
         !scalar
             && (w == at && self.adds_fields(at) || self.is_ancestor(w, at) || self.is_added_to(w))
+    }
+
+    /// Whether another field of the struct or list that a test is in has failed: what encloses the test has failed
+    /// then, whatever the test says.
+    fn has_failed_sibling(&mut self) -> Res<bool> {
+        let at = self.s.at;
+        let parent = self.v(at).parent;
+        // What is tested in a list or by a guard is not the field itself.
+        let inside = self.v(at).extra.iter().flat_map(|x| &x.tasks).any(|task| {
+            task.state == TaskState::Running
+                && matches!(task.kind, TaskKind::List(_) | TaskKind::Comp(_))
+        });
+        if parent.is_none() || inside {
+            return Ok(false);
+        }
+        self.enter()?;
+        let mut failed = false;
+        let mut i = 0;
+        while let Some(&(_, arc)) = self.v(parent).arcs.get(i) {
+            i += 1;
+            if arc == at || self.v(arc).arc != ArcKind::Member {
+                continue;
+            }
+            self.deep_aside(arc);
+            if self.final_error(arc).is_some() {
+                failed = true;
+                break;
+            }
+        }
+        self.leave();
+        match self.s.budget.crossed() {
+            Some(limit) => Err(self.limit(limit)),
+            None => Ok(failed),
+        }
     }
 
     /// Whether a vertex is a struct or list that an expression is made of.

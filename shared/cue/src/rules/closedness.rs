@@ -227,3 +227,68 @@ fn a_field_that_is_not_allowed_and_has_no_value_says_why_it_has_none() {
         ("#D: {a: 1}\nx: #D & {q: y + 1}\ny: 3", "eval"),
     ]);
 }
+
+#[test]
+fn what_a_loop_adds_by_one_binding_is_closed_to_what_it_adds_by_another() {
+    let with = |text: &str| format!("#C: {{a?: 1}}\n#D: {{d: 1}}\n{text}");
+    for (text, expected) in [
+        ("for x in [0, 1] {b: #C & {c: 1}}", "eval"),
+        ("for x in [0, 1] {b: d: #C & {c: 1}}", "eval"),
+        ("for x in [0, 1] {b: (#C & {}) & {c: 1}}", "eval"),
+        ("for x in [0, 1] {b: close({}) & {c: 1}}", "eval"),
+        ("for x in [0, 1] for z in [0, 1] {b: #C & {c: 1}}", "eval"),
+        ("for x in [0, 1] {{b: #C & {c: 1}}}", "eval"),
+        ("for x in [#C, #D] {b: x}", "eval"),
+        ("for x in [#C, {d: 1}] {b: x}", "eval"),
+        ("y: {for x in [0, 1] {b: #C & {c: 1}}}", "eval"),
+        ("for x in [0, 1] {b: #C & {c!: 1}}", "eval"),
+        ("for x in [0, 1] {b: #C & {a: 1}}", r#"{"b":{"a":1}}"#),
+        ("for x in [0, 1] {\"\\(x)\": #D}", r#"{"0":{"d":1},"1":{"d":1}}"#),
+        // What is embedded, or stands beside the loop, says more.
+        ("for x in [0, 1] {b: {#C}, b: c: 1}", r#"{"b":{"c":1}}"#),
+        ("y: {for x in [0, 1] {#C, if x == 0 {e: 1}}}", r#"{"y":{"e":1}}"#),
+        ("for x in [0, 1] {b: #C & {c: 1}}, b: c: 1", r#"{"b":{"c":1}}"#),
+    ] {
+        table(&[(&with(text), expected)]);
+    }
+}
+
+#[test]
+fn of_a_choice_the_default_is_closed() {
+    table(&[
+        ("#x: close(*{d: 0} | {c: 1})\ny: #x & {c: 1}", "eval"),
+        ("#x: close(*{d: 0} | {c: 1})\ny: #x & {d: 0}", r#"{"y":{"d":0}}"#),
+        ("#x: close(null | *{d: 0})\ny: #x & null", "eval"),
+        ("#x: close(_ | *{d: 0})\ny: #x", r#"{"y":{"d":0}}"#),
+        ("x: close(*{d: 0} | {c: 1})\ny: x.d", r#"{"x":{"d":0},"y":0}"#),
+        ("x: close(*_ | {d: 0})", "eval"),
+        ("x: close(*1 | {d: 0})", "eval"),
+        ("x: close({d: 0} | {c: 1})", "incomplete"),
+        ("x: close(*{d: 0} | *{c: 1})", "incomplete"),
+        ("x: close({d: 0} | {d: 0})", r#"{"x":{"d":0}}"#),
+    ]);
+}
+
+#[test]
+fn a_schema_beside_a_definition_declares_none_of_its_fields() {
+    let with = |text: &str| format!("#f: {{a: 1}} & matchN(1, [{{}}])\n{text}");
+    for (text, expected) in [
+        ("g: #f.x", "eval"),
+        ("g: #f.x.y", "eval"),
+        ("h: #f, g: h.x", "eval"),
+        ("g: #f.a", r#"{"g":1}"#),
+        ("g: #f.x != _|_", r#"{"g":false}"#),
+        ("g: *#f.x | 2", r#"{"g":2}"#),
+    ] {
+        table(&[(&with(text), expected)]);
+    }
+    table(&[
+        ("#f: {a: 1} & matchIf(_, {}, {})\ng: #f.x", "eval"),
+        ("#f: {matchN(1, [{}]), a: 1}\ng: #f.x", "eval"),
+        ("#f: {a?: int} & matchN(1, [{a: 1}])\ng: #f.x", "eval"),
+        ("#f: {a: 1} & (matchN(1, [{}]) | 1)\ng: #f.x", "eval"),
+        ("#f: {a: 1, ...} & matchN(1, [{}])\ng: #f.x", "incomplete"),
+        ("#f: matchN(1, [{}])\ng: #f.x", "incomplete"),
+        ("f: {a: 1} & matchN(1, [{}])\ng: f.x", "incomplete"),
+    ]);
+}

@@ -158,3 +158,80 @@ fn an_element_of_which_another_alternative_than_the_default_will_do_is_not_chose
         ("import \"strings\"\nx: strings.Join([*1 | \"a\"], \"\")", "incomplete"),
     ]);
 }
+
+#[test]
+fn optional_fields_make_no_difference_to_what_lists_contain() {
+    table(&[
+        ("import \"list\"\nx: list.Contains([{a: int}], {a: int, b?: string})", r#"{"x":true}"#),
+        ("import \"list\"\nx: list.Contains([{a: int, b?: 1}], {a: int})", r#"{"x":true}"#),
+        ("import \"list\"\nx: list.Contains([{a: {c: int, b?: 1}}], {a: c: int})", r#"{"x":true}"#),
+        ("import \"list\"\nx: list.Contains([{a: int}], {a: int, b!: string})", r#"{"x":false}"#),
+        ("import \"list\"\nx: list.Contains([{a: int}], {a: int, #b: string})", r#"{"x":false}"#),
+        ("import \"list\"\nx: list.Contains([{a: int}], {a: string})", r#"{"x":false}"#),
+        (
+            "import \"list\"\nx: len([if list.UniqueItems([{a: int}, {a: int, b?: 1}]) {1}])",
+            r#"{"x":0}"#,
+        ),
+        (
+            "import \"list\"\nx: len([if list.UniqueItems([{a: int}, {a: int, #b: 1}]) {1}])",
+            r#"{"x":0}"#,
+        ),
+        (
+            "import \"list\"\nx: len([if list.UniqueItems([{a: int}, {a: int, b!: 1}]) {1}])",
+            r#"{"x":1}"#,
+        ),
+    ]);
+}
+
+#[test]
+fn of_a_list_the_first_element_counts_that_is_not_known_or_of_the_wrong_kind() {
+    let with = |text: &str| {
+        format!(
+            "import \"list\"\nimport \"strings\"\n_x: int\n_y: {{}}\n_u: strings.Join([], \"\")\n_v: list.Sum([])\n{text}"
+        )
+    };
+    for (text, expected) in [
+        ("a: list.Sum([_x, \"a\"])", "incomplete"),
+        ("a: list.Sum([1, _x, \"a\"])", "incomplete"),
+        ("a: list.Sum([_y.z, \"a\"])", "incomplete"),
+        ("a: list.Sum([1 | 2, \"a\"])", "incomplete"),
+        ("a: list.Sum([[if _ {}], \"a\"])", "incomplete"),
+        ("a: list.Sum([for x in [_x, \"a\"] {x}])", "incomplete"),
+        ("a: strings.Join([string, 1], \"\")", "incomplete"),
+        ("a: strings.Join([_, 1], \"\")", "incomplete"),
+        ("a: list.Sum([\"a\", _x])", "eval"),
+        ("a: strings.Join([_x, string], \"\")", "eval"),
+        ("a: list.Sum([*1 | 2, string])", "eval"),
+        ("a: list.Sum([[_x], string])", "eval"),
+        // A contradiction is one wherever it stands.
+        ("a: list.Sum([_x, 1 & 2])", "eval"),
+    ] {
+        table(&[(&with(text), expected)]);
+    }
+}
+
+#[test]
+fn what_a_function_computes_has_no_field_yet_that_its_arguments_test() {
+    let with = |text: &str| {
+        format!(
+            "import \"list\"\nimport \"regexp\"\nimport \"strings\"\n_u: strings.Join([], \"\")\n_v: list.Sum([])\n_w: regexp.Match(\"\", \"\")\n{text}"
+        )
+    };
+    for (text, expected) in [
+        ("h: list.Take([if h.x == _|_ {1}], 1)", r#"{"h":[1]}"#),
+        ("h: list.Sum([if h.x == _|_ {1}])", r#"{"h":1}"#),
+        ("h: list.Sum([if h.x != _|_ {1}])", r#"{"h":0}"#),
+        ("h: list.Sum([for x in [1] if h.x == _|_ {x}])", r#"{"h":1}"#),
+        ("h: len([if h.x == _|_ {1}])", r#"{"h":1}"#),
+        ("h: list.Contains([h.x == _|_], true)", r#"{"h":true}"#),
+        ("h: strings.Join([if h.x == _|_ {\"a\"}], \"\")", r#"{"h":"a"}"#),
+        ("h: list.Max([if h.y != _|_ {}, [3]][0])", r#"{"h":3}"#),
+        ("h: a: list.Max([if h.a.y != _|_ {}, [3]][0])", r#"{"h":{"a":3}}"#),
+        ("h: list.Max([if g.y != _|_ {}, [3]][0]), g: h", r#"{"h":3,"g":3}"#),
+        ("h: list.Concat([[if h.y == _|_ {1}], [3]])", r#"{"h":[1,3]}"#),
+        ("h: strings.Join([if h == _|_ {\"a\"}], \"\")", "cycle"),
+        ("h: regexp.Match(\"\", [if h.b != _|_ {}, \"\"][0])", r#"{"h":true}"#),
+    ] {
+        table(&[(&with(text), expected)]);
+    }
+}

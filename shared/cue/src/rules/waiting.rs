@@ -2,7 +2,7 @@
 //! a struct before it is calculated with.
 
 use super::table;
-use crate::{Class, Limits, Packages, Program};
+use crate::{Class, Limits, Packages, Program, Value};
 
 #[test]
 fn what_asks_for_a_field_is_known_before_its_alternatives_are_chosen() {
@@ -170,6 +170,13 @@ fn the_names_in_a_struct_are_computed_before_its_fields_are_judged() {
         ("b: {\"x\\(a)\": 1, a: int, a: z + 1}", vec!["a"]),
         // What is not part of the struct has to be known.
         ("b: {\"x\\(a)\": 1}\na: 3\na: z + 1", vec![]),
+        // And what is taken for the name itself.
+        ("b: {(a): 1, a: \"c\", a: \"\\(z)\"}", vec!["a"]),
+        ("b: {(b.a): 1, a: \"c\", a: \"\\(z)\"}", vec!["a"]),
+        ("b: {(a): 1, a: 3, a: z + 1}", vec!["a"]),
+        ("b: {(a + \"e\"): 1, a: \"c\", a: \"\\(z)\"}", vec!["ce", "a"]),
+        ("b: {(\"\\(a)\"): 1, a: \"c\", a: \"\\(z)\"}", vec!["c", "a"]),
+        ("b: {(a): 1, a: \"c\", a: !=\"\"}", vec!["c", "a"]),
     ] {
         let text = format!("{text}\nz: int");
         let mut fields = fields(&text);
@@ -663,4 +670,55 @@ fn guards_that_wait_for_a_circle_which_one_of_them_is_part_of_are_all_part_of_it
         ("a: {x: x, if x {y: 0}, if true {x: true}}", r#"{"a":{"x":true,"y":0}}"#),
         ("a: {x: x, if x {y: 0}, if _q {x: true}}, _q: bool", "incomplete"),
     ]);
+}
+
+#[test]
+fn a_loop_may_say_what_a_field_is_that_is_declared_with_a_marker() {
+    table(&[
+        ("g: {x: 1, h?: int, for k, v in g {h: v}}", r#"{"g":{"x":1,"h":1}}"#),
+        ("g: {x: 1, for k, v in g {h: v}, h?: int}", r#"{"g":{"x":1,"h":1}}"#),
+        ("g: {x: 1, h?: int, for k, v in g if v == 1 {h: v}}", r#"{"g":{"x":1,"h":1}}"#),
+        ("g: {x: 1, h?: int, for k, v in g {if true {h: 1}}}", r#"{"g":{"x":1,"h":1}}"#),
+        ("g: {x: 1, h?: int, for k, v in g {h: len(g)}}", r#"{"g":{"x":1,"h":2}}"#),
+        ("g: {x: 1, h?: {a: 1}, for k, v in g {h: b: v}}", r#"{"g":{"x":1,"h":{"a":1,"b":1}}}"#),
+        ("g: {x: 1, for k, v in g {h: v}} & {h?: int}", r#"{"g":{"x":1,"h":1}}"#),
+        ("#g: {h?: int, x: int}\ng: #g & {x: 1, for k, v in g {h: v}}", r#"{"g":{"h":1,"x":1}}"#),
+        ("g: {x: 1, _h!: int, for k, v in g {_h: v}}", r#"{"g":{"x":1}}"#),
+        ("g: {x: 1, h?: 2, for k, v in g {h: v}}", "eval"),
+        ("g: {x: 1, h?: int, for k, v in g {i: v}}", "incomplete"),
+        ("g: {x: 1, h?: int, for k, v in g {\"\\(k)h\": v}}", "eval"),
+    ]);
+}
+
+#[test]
+fn what_encloses_a_test_has_failed_when_what_stands_beside_the_test_has() {
+    // What encloses the test cannot be exported: its field is asked for by itself.
+    let tested = |text: &str| {
+        let program = Program::compile("in.cue", text, &Packages::std()).expect(text);
+        let mut evaluation = program.evaluate(&[], &Limits::default());
+        let root = evaluation.root();
+        let arc = evaluation.lookup(root, "A.f").expect(text);
+        evaluation.describe(root);
+        evaluation.export(arc)
+    };
+    for (text, expected) in [
+        ("A: {f: A != _|_, y: 0, y: 1}", Value::from(false)),
+        ("A: {f: A == _|_, y: 0, y: 1}", Value::from(true)),
+        ("A: {y: {z: 0 & 1}, f: A != _|_}", Value::from(false)),
+        ("A: {f: A != _|_, y: error(\"x\")}", Value::from(false)),
+        ("A: {f: A != _|_, y: A}", Value::from(false)),
+        ("A: {f: !(A != _|_), y: 1 & 2}", Value::from(true)),
+        ("A: {f: \"\\(A != _|_)\", y: 1 & 2}", Value::from("false")),
+        ("A: {g: A != _|_, f: g, y: 1 & 2}", Value::from(false)),
+    ] {
+        assert_eq!(tested(text).ok(), Some(expected), "{text}");
+    }
+    for text in [
+        "A: {f: A != _|_, y: 0}",
+        "A: {f: A != _|_, y?: 0 & 1}",
+        "A: {f: {g: A != _|_}, y: 0 & 1}",
+        "A: {f: [if A != _|_ {1}], y: 0 & 1}",
+    ] {
+        assert!(tested(text).is_err(), "{text}");
+    }
 }

@@ -136,6 +136,18 @@ pub(crate) struct CloseNode {
     pub(crate) embedded: bool,
     /// Neither this occurrence closes anything, nor one that it stands in.
     pub(crate) plain: bool,
+    /// What a loop adds for one of several bindings; the parent is the loop.
+    pub(crate) binding: bool,
+    /// A literal that is written out.
+    pub(crate) braces: bool,
+}
+
+/// Something that allows any field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    pub(crate) id: CloseId,
+    /// It is a schema, which says what fields may be like, and not a `...`.
+    pub(crate) schema: bool,
 }
 
 /// A requirement of a vertex.

@@ -8,7 +8,7 @@ mod vertex;
 
 pub(crate) use conj::{
     AGAIN, BODY, CYCLIC, CloseNode, Conj, Data, EMBED, Env, INHERITED, INLINE, LATE, OF_BODY,
-    OF_DEF, OPTIONAL, PART, Refs, Req, Src,
+    OF_DEF, OPTIONAL, Opening, PART, Refs, Req, Src,
 };
 pub(crate) use err::{Err, Msg};
 pub(crate) use id::{CloseId, DataId, EnvId, ErrId, RefsId, Res, Vid};

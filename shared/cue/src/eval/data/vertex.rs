@@ -1,6 +1,6 @@
 //! Vertices: the phases they go through, and what is found out about them on the way.
 
-use super::conj::{Conj, Req, Src};
+use super::conj::{Conj, Opening, Req, Src};
 use super::id::{CloseId, EnvId, ErrId, Vid};
 use super::val::Val;
 use crate::ir::{CompId, DynamicDecl, ExprId, ListId, Marker, PatternDecl};
@@ -144,7 +144,7 @@ pub(crate) struct Extra {
     pub(crate) choices: Vec<((Src, u16), u32)>,
     pub(crate) alts: Vec<Alt>,
     pub(crate) reqs: SmallVec<[Req; 2]>,
-    pub(crate) opens: SmallVec<[CloseId; 2]>,
+    pub(crate) opens: SmallVec<[Opening; 2]>,
     /// Where structs and lists came through, as long as something closes: what closes nothing but
     /// `_` allows anything.
     pub(crate) literals: SmallVec<[CloseId; 2]>,
