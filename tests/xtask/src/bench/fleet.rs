@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// By how many replicas they are created, one number after the other
     #[arg(long, value_delimiter = ',', default_value = "1,2,3")]
     members: Vec<u8>,
+    /// The API server sends each replica only its share of records and dispatched objects (`sharding.labelRecords`, `sharding.labelObjects`)
+    #[arg(long)]
+    labels: bool,
     /// Seconds until all created Applications must run
     #[arg(long, default_value_t = 1200)]
     deadline: u64,
@@ -63,7 +66,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let options = || fleet::sharing(Options::default());
+    let options = || {
+        let mut options = fleet::sharing(Options::default());
+        if args.labels {
+            let labels = ["sharding.labelRecords=true", "sharding.labelObjects=true"];
+            options.values.extend(labels.map(str::to_owned));
+        }
+        options
+    };
     if args.rounds > 0 {
         bench_env::with(&args.setup, options(), async |bench_env| {
             hand_overs(args, bench_env).await
