@@ -85,11 +85,11 @@ impl Original {
     }
 
     /// Runs its program, with flags in addition to those that it needs here in any case.
-    pub(super) fn run<const N: usize>(
+    pub(super) fn run(
         &self,
         cluster: &Cluster,
         name: &str,
-        flags: [String; N],
+        flags: impl IntoIterator<Item = String>,
     ) -> Process {
         let (health, metrics) = (free_port().unwrap(), free_port().unwrap());
         let always = [

@@ -33,7 +33,7 @@
   sideEffects: None
   # The same from the first rendering on: there is no window in which anything passes unseen.
   failurePolicy: {{ $root.Values.admissionWebhooks.failurePolicy }}
-  timeoutSeconds: {{ $root.Values.admissionWebhookTimeout }}
+  timeoutSeconds: {{ $root.Values.admissionWebhookTimeout | default 10 }}
   clientConfig:
     service:
       name: {{ include "kubevela.webhook.service" $root }}

@@ -4,7 +4,10 @@
 //!
 //! `VELA_ORIGINAL_CONTROLLER` names KubeVela's program, as for `original_controller`.
 
+mod chart;
+
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -33,7 +36,7 @@ const OURS: [&str; 2] = ["app-2", "app-3"];
 const FINALIZER: &str = "example.com/kept";
 
 struct World {
-    cluster: Cluster,
+    cluster: Arc<Cluster>,
     client: Client,
 }
 
@@ -188,7 +191,7 @@ async fn a_fleet_and_a_shard_of_the_original_keep_out_of_each_others_way() {
     until("admission", LIMIT, async || admits(&client).await.is_ok()).await;
     until("the replica to hold all", LIMIT, async || fleet::is_balanced(&client, 1).await.unwrap())
         .await;
-    let world = World { cluster, client };
+    let world = World { cluster: Arc::new(cluster), client };
     let shard = theirs.start_shard(&world.cluster, SHARD);
     until("the shard to hold its Lease", LIMIT, async || {
         fleet::holder(&world.client, "kubevela-shard-0").await.unwrap().is_some()
@@ -286,7 +289,7 @@ async fn what_shards_of_the_original_lose_the_fleet_keeps() {
     let manifests = Manifests::render(&binaries(), &[]).unwrap();
     apply_all(&client, manifests.foundation()).await.unwrap();
     apply_all(&client, from_jsonl(&theirs.definitions).unwrap()).await.unwrap();
-    let world = World { cluster, client };
+    let world = World { cluster: Arc::new(cluster), client };
     let shards =
         [theirs.start_shard(&world.cluster, "master"), theirs.start_shard(&world.cluster, SHARD)];
     world.create("app-0", Some("master")).await;
@@ -327,6 +330,11 @@ async fn what_shards_of_the_original_lose_the_fleet_keeps() {
     world.cluster.stop();
 }
 
+/// What is kept after so many edits.
+fn next((uid, revision): &(Option<String>, Value), edits: i64) -> (Option<String>, Value) {
+    (uid.clone(), json!(revision.as_i64().unwrap() + edits))
+}
+
 impl World {
     /// What must outlive every upgrade: the object of an Application, and the number of its newest revision.
     async fn kept(&self, name: &str) -> (Option<String>, Value) {
@@ -342,6 +350,18 @@ impl World {
                 && app.data["status"]["observedGeneration"].as_i64() == app.metadata.generation
         })
         .await;
+    }
+
+    /// Labels Applications and records, so that KubeVela's shards find them.
+    async fn label_shards(&self) {
+        let mut command = std::process::Command::new(binaries().controller);
+        command.args(["shard-labels", "--pool", "master", "--kubeconfig"]);
+        command.arg(self.cluster.kubeconfig());
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        for (name, shard) in [("app-0", "master"), ("app-1", SHARD), ("app-2", "master")] {
+            assert_eq!(self.shards_of(name).await, BTreeSet::from([shard.to_owned()]), "{name}");
+        }
     }
 
     /// Labels the records of an Application with a shard that does not exist.
@@ -375,7 +395,7 @@ async fn an_installation_with_shards_is_upgraded_and_goes_back() {
     let manifests = Manifests::render(&binaries(), &[]).unwrap();
     apply_all(&client, manifests.foundation()).await.unwrap();
     apply_all(&client, from_jsonl(&theirs.definitions).unwrap()).await.unwrap();
-    let world = World { cluster, client };
+    let world = World { cluster: Arc::new(cluster), client };
     let master = theirs.start_shard(&world.cluster, "master");
     let shard = theirs.start_shard(&world.cluster, SHARD);
     world.create("app-0", Some("master")).await;
@@ -402,9 +422,6 @@ async fn an_installation_with_shards_is_upgraded_and_goes_back() {
         world.runs(name).await;
         assert_eq!(world.writers(from, name).await, [who], "{name}");
     }
-    let next = |(uid, revision): &(Option<String>, Value), edits: i64| {
-        (uid.clone(), json!(revision.as_i64().unwrap() + edits))
-    };
     for (name, before) in both.iter().zip(&before) {
         assert_eq!(world.kept(name).await, next(before, 1), "{name}");
     }
@@ -438,14 +455,7 @@ async fn an_installation_with_shards_is_upgraded_and_goes_back() {
     assert!(!log.iter().any(|entry| is_pools(entry) && is_of(entry, "app-0")));
 
     // Back to shards of KubeVela.
-    let mut command = std::process::Command::new(binaries().controller);
-    command.args(["shard-labels", "--pool", "master", "--kubeconfig"]);
-    command.arg(world.cluster.kubeconfig());
-    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    for (name, shard) in [("app-0", "master"), ("app-1", SHARD), ("app-2", "master")] {
-        assert_eq!(world.shards_of(name).await, BTreeSet::from([shard.to_owned()]), "{name}");
-    }
+    world.label_shards().await;
     assert!(pool.stop(LIMIT).unwrap() && deployed.controller.stop(LIMIT).unwrap());
     let from = world.position();
     let shards =
