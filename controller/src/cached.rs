@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use vela_api::names::{annotation, finalizer, label};
-use vela_api::{Application, annotation_of, condition, names};
+use vela_api::{Application, ObjectMeta, annotation_of, condition, names};
 use vela_cluster::packed::{PackError, Text};
 use vela_cluster::{Key, Stored};
 
@@ -116,7 +116,7 @@ impl Outlines {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             generation: metadata.generation,
             observed_generation: app.status.observed_generation,
-            marks: marks(app),
+            marks: marks(metadata),
             outline: self.one(Outline::of(app)),
             content: if whole { Content::Whole(Text::of(app)) } else { Content::Absent },
         }
@@ -203,6 +203,9 @@ impl Stored for Cached {
     fn index(&self) -> Option<Key> {
         Some(vela_cluster::in_namespace(&self.key.namespace))
     }
+    fn is_unedited(&self, other: &ObjectMeta) -> bool {
+        self.generation == other.generation && self.marks == marks(other)
+    }
     fn is_whole(&self) -> bool {
         matches!(self.content, Content::Whole(_))
     }
@@ -261,10 +264,10 @@ impl Outline {
 }
 
 /// A hash of the labels and annotations, without the copy of the object that kubectl notes for itself.
-fn marks(app: &Application) -> u64 {
+fn marks(metadata: &ObjectMeta) -> u64 {
     let mut hasher = DefaultHasher::new();
-    app.metadata.labels.hash(&mut hasher);
-    for (key, value) in app.metadata.annotations.iter().flatten() {
+    metadata.labels.hash(&mut hasher);
+    for (key, value) in metadata.annotations.iter().flatten() {
         if key != annotation::KUBECTL_LAST_APPLIED {
             (key, value).hash(&mut hasher);
         }

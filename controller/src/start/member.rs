@@ -66,6 +66,8 @@ impl Prepared {
         options.fence.guard_fleet(Arc::new(Permit(Arc::clone(&fleet))));
         let ours = Arc::clone(&fleet);
         context.queue.serve(Arc::new(move |key| ours.is_ours(key)));
+        let ours = Arc::clone(&fleet);
+        context.share.serve(Arc::new(move |key| ours.is_ours(key)));
         // What others work on waits in no queue here.
         let queues = &context.definition_queues;
         let runs = &context.runs.queue;

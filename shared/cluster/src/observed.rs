@@ -18,10 +18,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::warn;
+use vela_api::names::label;
+use vela_apply::Owner;
 use vela_apply::object::set_type;
 
 use crate::share::Whose;
-use crate::store::Key;
+use crate::store::{Key, Stored};
+use crate::watch::Sent;
 
 /// An object that was sent.
 #[derive(Clone, Debug)]
@@ -132,6 +135,19 @@ struct OnlyNames {
     labels: Option<Box<RawValue>>,
 }
 
+/// Of an object's metadata what an edit changes.
+#[derive(Deserialize)]
+struct OnlyMarks {
+    metadata: Marks,
+}
+
+#[derive(Deserialize)]
+struct Marks {
+    generation: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
 impl OnlyNames {
     fn of(object: &RawValue) -> serde_json::Result<Self> {
         Ok(serde_json::from_str::<OnlyMetadata>(object.get())?.metadata)
@@ -153,6 +169,12 @@ impl<'de, K> Deserialize<'de> for Guarded<K> {
         let object = Unread { text, labels: labels.unwrap_or_default(), kind: PhantomData };
         Ok(Self { metadata: names.into(), object })
     }
+}
+
+/// The Application that labels name as the owner of an object.
+pub(crate) fn owner_of(labels: &BTreeMap<String, String>) -> Option<Owner> {
+    let of = |key| labels.get(key).filter(|value| !value.is_empty()).cloned();
+    Some(Owner { namespace: of(label::APP_NAMESPACE)?, name: of(label::APP_NAME)? })
 }
 
 /// Typed or not, the kind is given as a value: one watch serves both.
@@ -180,6 +202,24 @@ impl<T> Resource for Observed<T> {
     }
 }
 
+impl<K> Sent for Guarded<K> {
+    fn key(&self) -> Key {
+        Self::key(self)
+    }
+    fn bytes(&self) -> usize {
+        self.object.text.get().len()
+    }
+}
+
+impl Sent for Any {
+    fn key(&self) -> Key {
+        Self::key(self)
+    }
+    fn bytes(&self) -> usize {
+        self.object.get().len()
+    }
+}
+
 impl<T> Observed<T> {
     /// Namespace and name.
     pub(crate) fn key(&self) -> Key {
@@ -201,6 +241,12 @@ impl<T> Observed<T> {
 }
 
 impl Any {
+    /// The Application that its labels name.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        let labels = OnlyNames::of(&self.object).ok()?.labels?;
+        owner_of(&serde_json::from_str(labels.get()).ok()?)
+    }
+
     /// Its uid.
     pub(crate) fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
@@ -232,6 +278,19 @@ impl<K: DeserializeOwned> Guarded<K> {
                 None
             }
         }
+    }
+
+    /// Whether no more than the status of what is cached of it changed.
+    pub(crate) fn is_unedited(&self, known: &impl Stored) -> bool {
+        let marks = serde_json::from_str::<OnlyMarks>(self.object.text.get());
+        marks.is_ok_and(|OnlyMarks { metadata: Marks { generation, labels, annotations } }| {
+            known.is_unedited(&ObjectMeta {
+                generation,
+                labels,
+                annotations,
+                ..ObjectMeta::default()
+            })
+        })
     }
 
     /// The Application that it belongs to, as far as that decides whether it is kept.

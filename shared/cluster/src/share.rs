@@ -4,7 +4,7 @@
 //! What is kept changes while watches run. A cache is filled for what was added when a list is complete that began afterwards.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Config;
@@ -68,8 +68,12 @@ impl AllBut {
     }
 }
 
+/// Whether an Application is worked on here.
+pub type WorkedOn = Arc<dyn Fn(&Key) -> bool + Send + Sync>;
+
 /// What the caches of a process keep, and that it changed.
 pub struct Share {
+    worked_on: OnceLock<WorkedOn>,
     keeping: watch::Sender<Keeping>,
     /// What lists again since more is kept does so one kind after the other: the lists of all kinds at once would be the peak of memory.
     turns: Arc<Semaphore>,
@@ -96,11 +100,30 @@ impl Default for Share {
             selectors: Selectors::default(),
             is_everything: true,
         };
-        Self { keeping: watch::Sender::new(everything), turns: Arc::new(Semaphore::new(1)) }
+        Self {
+            worked_on: OnceLock::new(),
+            keeping: watch::Sender::new(everything),
+            turns: Arc::new(Semaphore::new(1)),
+        }
     }
 }
 
 impl Share {
+    /// From now on other processes work on some Applications: their changes are read a while later. The first call counts.
+    pub fn serve(&self, worked_on: WorkedOn) {
+        let _ = self.worked_on.set(worked_on);
+    }
+
+    /// Whether other processes work on some Applications.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.worked_on.get().is_some()
+    }
+
+    /// Whether an Application is worked on here.
+    pub(crate) fn is_worked_on(&self, app: &Key) -> bool {
+        self.worked_on.get().is_none_or(|is_worked_on| is_worked_on(app))
+    }
+
     /// From now on this is kept.
     pub fn set(&self, keeping: Keeping) {
         self.keeping.send_replace(keeping);

@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use kube::api::ObjectMeta;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
@@ -59,6 +60,10 @@ pub trait Stored: Send + Sync + 'static {
         Self: Sized,
     {
         None
+    }
+    /// Whether it was not edited, if these are its metadata now: generation, labels and annotations are the same.
+    fn is_unedited(&self, _: &ObjectMeta) -> bool {
+        false
     }
     /// Bytes that it takes, about, where that is limited.
     fn size(&self) -> usize {

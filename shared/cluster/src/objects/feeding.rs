@@ -13,37 +13,50 @@ use kube::runtime::watcher;
 use tokio::time::Instant;
 use tracing::warn;
 use vela_api::names;
+use vela_apply::Owner;
 
 use super::{Kinds, Live, Notify, PAGE, VersionKind, Watched, notify_owners, shrink};
 use crate::budget::{Account, Shape};
 use crate::completed;
 use crate::error::Class;
-use crate::observed::Any;
+use crate::observed::{Any, owner_of};
 use crate::request::{ApiError, ObjectClient};
 use crate::share::{Keeping, Share};
 use crate::store::{Key, Stored as _};
-use crate::watch::{Config, Event, Lists, Relisted, WatchError, events_of};
+use crate::watch::{Coalesced, Config, Event, Lists, Relisted, Sent, WatchError, events_of};
+
+/// Bytes of metadata, about.
+const METADATA: usize = 1 << 10;
 
 /// An object as a watch brings it.
-trait Brought: Send {
-    fn key(&self) -> Key;
+trait Brought: Sent + Send {
     fn version(&self) -> String;
     fn uid(&self) -> String;
+    fn owner(&self) -> Option<Owner>;
     /// It as far as it is kept; `None`: it cannot be read.
     fn live(self, resource: &ApiResource, keeping: &Keeping) -> Option<Live>;
     /// The whole of it as far as it is known.
     fn last(self, resource: &ApiResource) -> Option<Live>;
 }
 
-impl Brought for Any {
+impl Sent for PartialObjectMeta<Any> {
     fn key(&self) -> Key {
-        Self::key(self)
+        Key::new(self.namespace().unwrap_or_default(), self.name_any())
     }
+    fn bytes(&self) -> usize {
+        METADATA
+    }
+}
+
+impl Brought for Any {
     fn version(&self) -> String {
         Self::version(self).to_owned()
     }
     fn uid(&self) -> String {
         Self::uid(self).to_owned()
+    }
+    fn owner(&self) -> Option<Owner> {
+        Self::owner(self)
     }
     fn live(self, resource: &ApiResource, keeping: &Keeping) -> Option<Live> {
         self.open(resource).map(|object| Live::of_share(object, keeping))
@@ -54,14 +67,14 @@ impl Brought for Any {
 }
 
 impl Brought for PartialObjectMeta<Any> {
-    fn key(&self) -> Key {
-        Key::new(self.namespace().unwrap_or_default(), self.name_any())
-    }
     fn version(&self) -> String {
         self.resource_version().unwrap_or_default()
     }
     fn uid(&self) -> String {
         self.metadata.uid.clone().unwrap_or_default()
+    }
+    fn owner(&self) -> Option<Owner> {
+        owner_of(self.labels())
     }
     fn live(self, resource: &ApiResource, _: &Keeping) -> Option<Live> {
         self.last(resource)
@@ -192,13 +205,30 @@ impl Feeding {
         let mut keeping = changes.borrow_and_update().clone();
         let mut generation = keeping.generation;
         let mut events = Relisted::new(self.share.turns(), begin);
+        let mut coalesced = Coalesced::default();
+        let may_wait = |object: &O| {
+            let is_others =
+                |app: &Owner| !self.share.is_worked_on(&Key::new(&*app.namespace, &*app.name));
+            // Several Applications may share it.
+            let is_all_others =
+                || store.get(&object.key()).is_none_or(|live| live.concerned().all(is_others));
+            self.share.is_shared()
+                && object.owner().as_ref().is_some_and(is_others)
+                && is_all_others()
+        };
         let notify_of = |live: &Live| notify_owners(live, &self.notify);
         let is_known = |object: &O| {
             store.get(&object.key()).is_some_and(|known| known.version() == object.version())
         };
         loop {
             let event = tokio::select! {
-                event = events.next() => event,
+                biased;
+                event = coalesced.next() => event.map(Ok),
+                event = events.next() => match event {
+                    None => return Over::Unused,
+                    Some(Ok(event)) => coalesced.push(event, may_wait).map(Ok),
+                    Some(Err(error)) => Some(Err(error)),
+                },
                 Ok(()) = changes.changed() => {
                     let before = std::mem::replace(&mut keeping, changes.borrow_and_update().clone());
                     watched.retain(&keeping, account);
@@ -213,7 +243,7 @@ impl Feeding {
                     continue;
                 }
             };
-            let Some(event) = event else { return Over::Unused };
+            let Some(event) = event else { continue };
             match event {
                 Ok(Event::Init) => {
                     generation = keeping.generation;

@@ -3,6 +3,11 @@
 use super::*;
 use vela_api::names;
 
+use futures::{Stream, StreamExt as _};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use tokio_util::bytes::Bytes;
+
 use crate::share::{AllBut, Selectors};
 use crate::watch::NARROWED_AFTER;
 
@@ -126,10 +131,27 @@ fn member_with(
     of: Box<Namespace>,
     kept: (Arc<Budget>, Arc<Share>),
 ) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
+    member_that_sends(&[], page, of, kept)
+}
+
+fn frame(text: &str) -> impl Stream<Item = Result<Frame<Bytes>, tower::BoxError>> + use<> {
+    futures::stream::iter([Ok(Frame::data(Bytes::from(text.to_owned())))])
+}
+
+/// Its watches bring these states of objects, and nothing more.
+fn member_that_sends(
+    changes: &[Value],
+    page: Box<Page>,
+    of: Box<Namespace>,
+    kept: (Arc<Budget>, Arc<Share>),
+) -> (Arc<LiveObjects>, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::<Mutex<Vec<String>>>::default();
     let (paths, page, of) = (Arc::clone(&seen), Arc::new(page), Arc::new(of));
+    let line = |object: &Value| format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n");
+    let lines: Arc<str> = changes.iter().map(line).collect::<String>().into();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         let (paths, page, of) = (Arc::clone(&paths), Arc::clone(&page), Arc::clone(&of));
+        let lines = Arc::clone(&lines);
         async move {
             let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
             let accepts = request.headers().get("accept").and_then(|it| it.to_str().ok());
@@ -150,7 +172,10 @@ fn member_with(
                 ),
                 // An old server: it has no streamed lists.
                 _ if is_streamed => refusal(422, "Invalid"),
-                "/api/v1/configmaps" if part("watch").is_some() => std::future::pending().await,
+                "/api/v1/configmaps" if part("watch").is_some() => {
+                    let sent = frame(&lines).chain(futures::stream::pending());
+                    return Ok(http::Response::new(StreamBody::new(sent.boxed())));
+                }
                 "/api/v1/configmaps" => {
                     let (code, mut answer) =
                         page(is_partial, &part("continue").unwrap_or_default());
@@ -166,7 +191,7 @@ fn member_with(
                 },
                 other => (200, config_map(other.rsplit('/').next().unwrap_or_default(), 10)),
             };
-            let body = kube::client::Body::from(answer.to_string().into_bytes());
+            let body = StreamBody::new(frame(&answer.to_string()).boxed());
             Ok::<_, tower::BoxError>(http::Response::builder().status(code).body(body)?)
         }
     });
@@ -423,6 +448,49 @@ async fn of_other_replicas_objects_the_metadata_are_kept() {
     }
     assert!(is_whole("a"));
     assert_eq!(seen.lock().iter().filter(|it| *it == "/api/v1/configmaps").count(), 4);
+}
+
+/// Another replica works on some Applications: of what changes of their objects in a second the last state is taken in, unless an object
+/// concerns an Application of this replica, too.
+#[tokio::test(start_paused = true)]
+async fn changes_of_other_replicas_objects_are_coalesced() {
+    let share = Arc::new(Share::default());
+    share.serve(Arc::new(|app| app.name == "own"));
+    let of = |app: &str, name: &str, version: u32| {
+        let mut map = config_map(name, 10);
+        map["metadata"]["labels"]["app.oam.dev/name"] = app.into();
+        map["metadata"]["resourceVersion"] = version.to_string().into();
+        map
+    };
+    let mut shared = of("others", "shared", 1);
+    shared["metadata"]["annotations"] =
+        serde_json::json!({"app.oam.dev/shared-by": "n/others,n/own"});
+    let all = [of("own", "own", 1), of("others", "others", 1), shared];
+    let changes = [
+        of("others", "others", 11),
+        of("own", "own", 12),
+        of("others", "shared", 13),
+        of("others", "others", 14),
+        of("own", "taken", 15),
+    ];
+    let page = Box::new(move |_, _: &str| list(&all, ""));
+    let kept = (Arc::new(Budget::unlimited()), Arc::clone(&share));
+    let (live, _) = member_that_sends(&changes, page, Box::new(|_| denial()), kept);
+    let store = live.kind("v1", "ConfigMap").await.unwrap();
+    let versions = || -> Vec<_> {
+        let all = store.all();
+        all.iter().map(|it| format!("{} {}", it.key().name, it.version())).collect()
+    };
+    let began = Instant::now();
+    while store.len() < 4 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(versions(), ["others 1", "own 12", "shared 13", "taken 15"]);
+    while versions().first().is_some_and(|it| it == "others 1") {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(versions(), ["others 14", "own 12", "shared 13", "taken 15"]);
+    assert!(began.elapsed() >= Duration::from_secs(1));
 }
 
 /// Objects whose labels name the bucket of another replica are not sent. Nothing is known of them, so they are read, but not before they

@@ -1,5 +1,6 @@
 //! The one watch of the control plane, and what fills caches with it.
 
+mod coalesced;
 mod streamed;
 
 use std::fmt::Debug;
@@ -22,6 +23,7 @@ use tracing::warn;
 use crate::observed::Guarded;
 use crate::share::{Keeping, Share, Whose};
 use crate::store::{Key, Store, Stored};
+pub(crate) use coalesced::{Coalesced, Sent};
 pub(crate) use streamed::Lists;
 
 /// How long a watch goes on that brings more than what is kept: until the fleet is at rest.
@@ -132,9 +134,17 @@ pub async fn feed<K, T>(
     // The generation that the last list began with.
     let mut generation = keeping.generation;
     let feeding = Feeding { resource: &resource, whose, store, trim, on_change };
+    let mut coalesced = Coalesced::default();
     loop {
         let event = tokio::select! {
-            event = events.next() => event,
+            biased;
+            event = coalesced.next() => event,
+            event = events.next() => match event {
+                None => return,
+                Some(Ok(event)) => coalesced.push(event, |object| feeding.may_wait(object, share)),
+                // The watch goes on by itself.
+                Some(Err(_)) => None,
+            },
             Ok(()) = changes.changed(), if whose != Whose::Everybodys => {
                 let before = std::mem::replace(&mut keeping, changes.borrow_and_update().clone());
                 feeding.store.retain(|object| keeping.keeps(whose.of_stored(object)));
@@ -148,15 +158,13 @@ pub async fn feed<K, T>(
             }
         };
         match event {
-            None => return,
-            Some(Ok(Event::Init)) => {
+            None => {}
+            Some(Event::Init) => {
                 generation = keeping.generation;
                 feeding.store.begin_list();
             }
-            Some(Ok(Event::InitDone)) => feeding.listed(generation),
-            Some(Ok(event)) => feeding.take_in(event, &keeping),
-            // The watch goes on by itself.
-            Some(Err(_)) => {}
+            Some(Event::InitDone) => feeding.listed(generation),
+            Some(event) => feeding.take_in(event, &keeping),
         }
     }
 }
@@ -278,6 +286,14 @@ impl<T: Stored, R, C: Fn(Change<T>)> Feeding<'_, T, R, C> {
         }
     }
 
+    /// Whether nobody here waits for a change of an object.
+    fn may_wait<K: DeserializeOwned>(&self, object: &Guarded<K>, share: &Share) -> bool {
+        let Some(app) = object.app(self.whose).filter(|_| share.is_shared()) else { return false };
+        // An edit of an Application may be for somebody here: it may say who works on it from now on.
+        let is_unedited = || self.store.get(&app).is_some_and(|known| object.is_unedited(&*known));
+        !share.is_worked_on(&app) && (self.whose != Whose::Application || is_unedited())
+    }
+
     fn take_in<K>(&self, event: Event<Guarded<K>>, keeping: &Keeping)
     where
         K: DeserializeOwned,
@@ -334,6 +350,7 @@ mod tests {
     use http::{Request, Response};
     use http_body_util::StreamBody;
     use hyper::body::Frame;
+    use kube::api::ObjectMeta;
     use kube::client::Body;
     use parking_lot::Mutex;
     use serde_json::{Value, json};
@@ -508,6 +525,21 @@ mod tests {
         assert!(store.is_empty());
     }
 
+    /// An Application that knows whether it was edited.
+    struct Edited(Application);
+
+    impl Stored for Edited {
+        fn key(&self) -> Key {
+            self.0.key()
+        }
+        fn version(&self) -> &str {
+            self.0.version()
+        }
+        fn is_unedited(&self, metadata: &ObjectMeta) -> bool {
+            self.0.metadata.generation == metadata.generation
+        }
+    }
+
     fn revision(app: &str, version: u32) -> Value {
         json!({
             "apiVersion": "core.oam.dev/v1beta1", "kind": "ApplicationRevision",
@@ -515,6 +547,110 @@ mod tests {
                 "labels": {"app.oam.dev/name": app}},
             "spec": {},
         })
+    }
+
+    /// Lists objects of a kind, sends these states of them, and stays silent.
+    fn sends(kind: &'static str, items: Vec<Value>, changes: &[Value]) -> Client {
+        let lines: String = changes
+            .iter()
+            .map(|object| format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"))
+            .collect();
+        let list = json!({
+            "apiVersion": "core.oam.dev/v1beta1", "kind": format!("{kind}List"),
+            "metadata": {"resourceVersion": "5"}, "items": items,
+        });
+        let service = service_fn(move |request: Request<Body>| {
+            let is_watch = request.uri().to_string().contains("watch=true");
+            let text = if is_watch { lines.clone() } else { list.to_string() };
+            let sent = futures::stream::once(std::future::ready(Ok::<_, tower::BoxError>(
+                Frame::data(Bytes::from(text)),
+            )));
+            let rest: BoxStream<'_, _> = if is_watch {
+                futures::stream::pending().boxed()
+            } else {
+                futures::stream::empty().boxed()
+            };
+            let body = StreamBody::new(sent.chain(rest).boxed());
+            async move { Ok::<_, tower::BoxError>(Response::new(body)) }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Another replica works on some Applications: of what changes of them in a second the last state is read.
+    #[tokio::test(start_paused = true)]
+    async fn changes_that_nobody_here_waits_for_are_coalesced() {
+        let edited = |name: &str, version: u32, generation: u32, status: &str| {
+            let mut app = app(name, version);
+            app["metadata"]["generation"] = generation.into();
+            app["status"] = json!({"status": status});
+            app
+        };
+        let share = Share::default();
+        share.serve(Arc::new(|app| app.name == "own"));
+        let store = Arc::new(Store::<Edited>::default());
+        let (heard, mut changes) = mpsc::unbounded_channel();
+        let kind = Kind { config: Config::default(), share: &share, whose: Whose::Application };
+        let client = sends(
+            "Application",
+            vec![edited("own", 1, 1, ""), edited("others", 2, 1, "")],
+            &[
+                edited("others", 6, 1, "rendering"),
+                edited("own", 7, 1, "rendering"),
+                edited("others", 8, 1, "running"),
+                edited("own", 9, 1, "running"),
+                edited("new", 10, 1, "rendering"),
+                edited("new", 11, 1, "running"),
+                edited("edited", 12, 1, ""),
+                edited("edited", 13, 1, "running"),
+                edited("edited", 14, 2, "running"),
+            ],
+        );
+        let read = Arc::new(Mutex::new(0));
+        let counter = Arc::clone(&read);
+        let feeding = feed(
+            client,
+            kind,
+            Arc::clone(&store),
+            move |app: Application, _| {
+                *counter.lock() += 1;
+                Edited(app)
+            },
+            move |change: Change<Edited>| {
+                let _ = heard.send((change.key.name, change.new.map(|it| it.version().to_owned())));
+            },
+        );
+        let began = Instant::now();
+        let mut next = async || {
+            let (name, version) = changes.recv().await.expect("a change");
+            format!("{name} {} after {} s", version.unwrap_or_default(), began.elapsed().as_secs())
+        };
+        let hearing = async {
+            let mut all = Vec::new();
+            for _ in 0..9 {
+                all.push(next().await);
+            }
+            all
+        };
+        let mut all = tokio::select! {
+            () = feeding => Vec::new(),
+            all = hearing => all,
+        };
+        all.sort();
+        assert_eq!(
+            all,
+            [
+                "edited 12 after 0 s",
+                "edited 14 after 0 s",
+                "new 10 after 0 s",
+                "new 11 after 1 s",
+                "others 2 after 0 s",
+                "others 8 after 1 s",
+                "own 1 after 0 s",
+                "own 7 after 0 s",
+                "own 9 after 0 s",
+            ]
+        );
+        assert_eq!(*read.lock(), 9);
     }
 
     /// More is kept than before: a list brings it while the watch goes on.
