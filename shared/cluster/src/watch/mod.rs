@@ -550,7 +550,7 @@ mod tests {
     }
 
     /// Lists objects of a kind, sends these states of them, and stays silent.
-    fn sends(kind: &'static str, items: Vec<Value>, changes: &[Value]) -> Client {
+    fn sends(kind: &str, items: &[Value], changes: &[Value]) -> Client {
         let lines: String = changes
             .iter()
             .map(|object| format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"))
@@ -592,7 +592,7 @@ mod tests {
         let kind = Kind { config: Config::default(), share: &share, whose: Whose::Application };
         let client = sends(
             "Application",
-            vec![edited("own", 1, 1, ""), edited("others", 2, 1, "")],
+            &[edited("own", 1, 1, ""), edited("others", 2, 1, "")],
             &[
                 edited("others", 6, 1, "rendering"),
                 edited("own", 7, 1, "rendering"),
