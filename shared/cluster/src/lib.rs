@@ -21,6 +21,7 @@ pub mod account;
 pub mod administrators;
 pub mod budget;
 pub mod client;
+mod coalesced;
 mod completed;
 pub mod discovery;
 pub mod error;

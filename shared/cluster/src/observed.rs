@@ -22,9 +22,9 @@ use vela_api::names::label;
 use vela_apply::Owner;
 use vela_apply::object::set_type;
 
+use crate::coalesced::Sent;
 use crate::share::Whose;
 use crate::store::{Key, Stored};
-use crate::watch::Sent;
 
 /// An object that was sent.
 #[derive(Clone, Debug)]

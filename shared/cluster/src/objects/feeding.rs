@@ -17,13 +17,14 @@ use vela_apply::Owner;
 
 use super::{Kinds, Live, Notify, PAGE, VersionKind, Watched, notify_owners, shrink};
 use crate::budget::{Account, Shape};
+use crate::coalesced::{Coalesced, Sent};
 use crate::completed;
 use crate::error::Class;
 use crate::observed::{Any, owner_of};
 use crate::request::{ApiError, ObjectClient};
 use crate::share::{Keeping, Share};
 use crate::store::{Key, Stored as _};
-use crate::watch::{Coalesced, Config, Event, Lists, Relisted, Sent, WatchError, events_of};
+use crate::watch::{Config, Event, Lists, Relisted, WatchError, events_of};
 
 /// Bytes of metadata, about.
 const METADATA: usize = 1 << 10;

@@ -1,6 +1,5 @@
 //! The one watch of the control plane, and what fills caches with it.
 
-mod coalesced;
 mod streamed;
 
 use std::fmt::Debug;
@@ -20,10 +19,10 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use crate::coalesced::{Coalesced, until};
 use crate::observed::Guarded;
 use crate::share::{Keeping, Share, Whose};
 use crate::store::{Key, Store, Stored};
-pub(crate) use coalesced::{Coalesced, Sent};
 pub(crate) use streamed::Lists;
 
 /// How long a watch goes on that brings more than what is kept: until the fleet is at rest.
@@ -166,14 +165,6 @@ pub async fn feed<K, T>(
             Some(Event::InitDone) => feeding.listed(generation),
             Some(event) => feeding.take_in(event, &keeping),
         }
-    }
-}
-
-/// Waits for a moment, if there is one.
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment).await,
-        None => std::future::pending().await,
     }
 }
 

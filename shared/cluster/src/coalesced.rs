@@ -7,13 +7,20 @@ use std::time::Duration;
 use kube::runtime::watcher::Event;
 use tokio::time::Instant;
 
-use super::until;
 use crate::store::Key;
 
 /// How long a change waits for the next one of its object.
 const WAIT: Duration = Duration::from_secs(1);
 /// Bytes that wait at the most, of one watch: they are taken in without a pause.
 const MAX_BYTES: usize = 128 << 10;
+
+/// Waits for a moment, if there is one.
+pub(crate) async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
 
 /// An object as a watch sends it.
 pub(crate) trait Sent {
