@@ -47,12 +47,28 @@ impl<K> Default for Coalesced<K> {
 }
 
 impl<K: Sent> Coalesced<K> {
-    /// Takes an event of the watch; gives it back if it is to be taken in now.
-    pub(crate) fn push(
+    /// What is to be taken in next, now that `sent` is what the watch sends next: perhaps nothing yet. Nothing is lost if this is given up.
+    pub(crate) async fn next<E>(
         &mut self,
-        event: Event<K>,
+        sent: impl Future<Output = Option<Result<Event<K>, E>>>,
         may_wait: impl FnOnce(&K) -> bool,
-    ) -> Option<Event<K>> {
+    ) -> Option<Result<Option<Event<K>>, E>> {
+        if !self.ready.is_empty() {
+            // All of them at once would hold up whatever else this thread does.
+            tokio::task::yield_now().await;
+            return Some(Ok(self.ready.pop_front()));
+        }
+        tokio::select! {
+            () = until(self.due) => {
+                self.release();
+                Some(Ok(self.ready.pop_front()))
+            }
+            event = sent => Some(event?.map(|event| self.push(event, may_wait))),
+        }
+    }
+
+    /// Takes an event of the watch; gives it back if it is to be taken in now.
+    fn push(&mut self, event: Event<K>, may_wait: impl FnOnce(&K) -> bool) -> Option<Event<K>> {
         match event {
             Event::Apply(object) if may_wait(&object) => {
                 let key = object.key();
@@ -75,18 +91,6 @@ impl<K: Sent> Coalesced<K> {
             Event::Init | Event::InitApply(_) | Event::InitDone => {}
         }
         Some(event)
-    }
-
-    /// The next event that does not wait any more, once there is one. `None`: there is none left for now. Nothing is lost if this is given up.
-    pub(crate) async fn next(&mut self) -> Option<Event<K>> {
-        if self.ready.is_empty() {
-            until(self.due).await;
-            self.release();
-        } else {
-            // All of them at once would hold up whatever else this thread does.
-            tokio::task::yield_now().await;
-        }
-        self.ready.pop_front()
     }
 
     /// Nothing waits any more.
@@ -118,52 +122,71 @@ mod tests {
         }
     }
 
-    fn all(events: &mut Coalesced<Object>) -> Vec<String> {
-        let mut all: Vec<_> = events.ready.drain(..).map(|event| format!("{event:?}")).collect();
-        all.sort();
-        all
-    }
-
     fn apply(name: &'static str, bytes: usize) -> Event<Object> {
         Event::Apply(Object(name, bytes))
     }
 
+    /// The events that are taken in of those that are sent, and after how many seconds.
+    async fn taken(sent: Vec<Event<Object>>) -> Vec<String> {
+        let mut events = Coalesced::default();
+        let mut sent = sent.into_iter();
+        let began = Instant::now();
+        let mut all = Vec::new();
+        let waits = |object: &Object| object.0 != "own";
+        let long = Duration::from_secs(60);
+        loop {
+            let next = async {
+                match sent.next() {
+                    Some(event) => Some(Ok::<_, ()>(event)),
+                    None => std::future::pending().await,
+                }
+            };
+            let event = match tokio::time::timeout(long, events.next(next, waits)).await {
+                Ok(Some(Ok(Some(event)))) => event,
+                Ok(_) => continue,
+                Err(_) => break,
+            };
+            let shown = match event {
+                Event::Apply(Object(name, version)) => format!("{name} {version}"),
+                Event::Delete(Object(name, _)) => format!("no {name}"),
+                Event::InitApply(Object(name, _)) => format!("list {name}"),
+                Event::Init => "list".to_owned(),
+                Event::InitDone => "end".to_owned(),
+            };
+            all.push(format!("{shown} {}", began.elapsed().as_secs()));
+        }
+        assert_eq!((events.bytes, events.due), (0, None));
+        all
+    }
+
     #[tokio::test(start_paused = true)]
     async fn of_the_changes_of_a_second_the_last_is_taken_in() {
-        let mut events = Coalesced::default();
-        let began = Instant::now();
-        for (name, bytes) in [("a", 1), ("b", 2), ("a", 3)] {
-            assert!(events.push(apply(name, bytes), |_| true).is_none());
-        }
-        assert_eq!((all(&mut events), events.bytes), (vec![], 5));
-        let first = events.next().await;
-        assert_eq!(began.elapsed(), WAIT);
-        events.ready.extend(first);
-        assert_eq!(all(&mut events), [r#"Apply(Object("a", 3))"#, r#"Apply(Object("b", 2))"#]);
-        assert_eq!((events.bytes, events.due), (0, None));
+        let sent = vec![apply("a", 1), apply("own", 2), apply("a", 3), apply("own", 4)];
+        assert_eq!(taken(sent).await, ["own 2 0", "own 4 0", "a 3 1"]);
+        let gone = Event::Delete(Object("a", 2));
+        assert_eq!(taken(vec![apply("a", 1), gone]).await, ["no a 0"]);
     }
 
-    #[test]
-    fn what_does_not_wait_takes_the_place_of_what_does() {
-        for event in [apply("a", 2), Event::Delete(Object("a", 2))] {
-            let mut events = Coalesced::default();
-            events.push(apply("a", 1), |_| true);
-            assert!(events.push(event, |_| false).is_some());
-            events.release();
-            assert!(all(&mut events).is_empty());
-        }
+    #[tokio::test(start_paused = true)]
+    async fn a_list_begins_after_what_waits() {
+        let listed = Event::InitApply(Object("b", 2));
+        let sent = vec![apply("a", 1), Event::Init, listed, Event::InitDone, apply("a", 3)];
+        assert_eq!(taken(sent).await, ["a 1 0", "list 0", "list b 0", "end 0", "a 3 1"]);
     }
 
-    #[test]
-    fn a_list_begins_after_what_waits_and_so_does_what_is_too_much() {
+    #[tokio::test(start_paused = true)]
+    async fn more_than_a_limit_does_not_wait() {
+        let mut all = taken(vec![apply("a", 1), apply("b", MAX_BYTES)]).await;
+        all.sort();
+        assert_eq!(all, ["a 1 0".to_owned(), format!("b {MAX_BYTES} 0")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_wait_takes_the_place_of_what_does() {
         let mut events = Coalesced::default();
-        assert!(events.push(Event::Init, |_| true).is_some());
-        events.push(apply("a", 1), |_| true);
-        assert!(events.push(Event::Init, |_| true).is_none());
-        let taken: Vec<_> = events.ready.drain(..).collect();
-        assert!(matches!(taken.as_slice(), [Event::Apply(_), Event::Init]), "{taken:?}");
-        events.push(apply("a", 1), |_| true);
-        events.push(apply("b", MAX_BYTES), |_| true);
-        assert_eq!((all(&mut events).len(), events.bytes), (2, 0));
+        assert!(events.push(apply("a", 1), |_| true).is_none());
+        assert!(events.push(apply("a", 2), |_| false).is_some());
+        events.release();
+        assert!(events.ready.is_empty());
     }
 }

@@ -223,13 +223,7 @@ impl Feeding {
         };
         loop {
             let event = tokio::select! {
-                biased;
-                event = coalesced.next() => event.map(Ok),
-                event = events.next() => match event {
-                    None => return Over::Unused,
-                    Some(Ok(event)) => coalesced.push(event, may_wait).map(Ok),
-                    Some(Err(error)) => Some(Err(error)),
-                },
+                event = coalesced.next(events.next(), may_wait) => event,
                 Ok(()) = changes.changed() => {
                     let before = std::mem::replace(&mut keeping, changes.borrow_and_update().clone());
                     watched.retain(&keeping, account);
@@ -244,7 +238,8 @@ impl Feeding {
                     continue;
                 }
             };
-            let Some(event) = event else { continue };
+            let Some(event) = event else { return Over::Unused };
+            let Some(event) = event.transpose() else { continue };
             match event {
                 Ok(Event::Init) => {
                     generation = keeping.generation;

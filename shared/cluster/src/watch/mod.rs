@@ -134,16 +134,10 @@ pub async fn feed<K, T>(
     let mut generation = keeping.generation;
     let feeding = Feeding { resource: &resource, whose, store, trim, on_change };
     let mut coalesced = Coalesced::default();
+    let may_wait = |object: &Guarded<K>| feeding.may_wait(object, share);
     loop {
         let event = tokio::select! {
-            biased;
-            event = coalesced.next() => event,
-            event = events.next() => match event {
-                None => return,
-                Some(Ok(event)) => coalesced.push(event, |object| feeding.may_wait(object, share)),
-                // The watch goes on by itself.
-                Some(Err(_)) => None,
-            },
+            event = coalesced.next(events.next(), may_wait) => event,
             Ok(()) = changes.changed(), if whose != Whose::Everybodys => {
                 let before = std::mem::replace(&mut keeping, changes.borrow_and_update().clone());
                 feeding.store.retain(|object| keeping.keeps(whose.of_stored(object)));
@@ -157,13 +151,15 @@ pub async fn feed<K, T>(
             }
         };
         match event {
-            None => {}
-            Some(Event::Init) => {
+            None => return,
+            Some(Ok(Some(Event::Init))) => {
                 generation = keeping.generation;
                 feeding.store.begin_list();
             }
-            Some(Event::InitDone) => feeding.listed(generation),
-            Some(event) => feeding.take_in(event, &keeping),
+            Some(Ok(Some(Event::InitDone))) => feeding.listed(generation),
+            Some(Ok(Some(event))) => feeding.take_in(event, &keeping),
+            // The watch goes on by itself.
+            Some(Ok(None) | Err(_)) => {}
         }
     }
 }
